@@ -1,0 +1,82 @@
+"""The instruction trace of one kernel launch, in flat numbers.
+
+An instruction is (opcode, core, pipe, file, line, immediates, operands). An operand is (allocation, byte
+offset, bytes): allocation 0 and above is a kernel argument in global memory, below 0 a local buffer of
+the core. Floats among the immediates are kept as the bits of a float64.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Instruction(NamedTuple):
+    """One instruction of one core, in program order."""
+
+    op: int
+    core: int
+    pipe: int
+    dtype: int
+    file: int
+    line: int
+    immediates: tuple[int, ...]
+    operands: tuple[tuple[int, int, int], ...]
+
+
+class KernelTrace:
+    """All instructions of a launch, core after core in program order.
+
+    ``meta`` holds plain JSON: the kernel's name, block count, SoC, argument descriptors (kind, dtype, bytes,
+    shape), launch options and the names of source files. ``words`` holds the instructions one after another.
+    """
+
+    def __init__(self, meta: dict[str, Any]) -> None:
+        self.meta = meta
+        self.words = array("q")
+        self.starts = array("q")
+
+    def append(self, instruction: Instruction) -> None:
+        """Add an instruction."""
+        op, core, pipe, dtype, file, line, immediates, operands = instruction
+        self.starts.append(len(self.words))
+        flat: list[int] = [op, core, pipe, dtype, file, line, len(immediates), len(operands), *immediates]
+        for operand in operands:
+            flat += operand
+        self.words.extend(flat)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[Instruction]:
+        words = self.words
+        for start in self.starts:
+            op, core, pipe, dtype, file, line, n_imm, n_operands = words[start : start + 8]
+            first = start + 8
+            immediates = tuple(words[first : first + n_imm])
+            at = first + n_imm
+            operands = tuple((words[i], words[i + 1], words[i + 2]) for i in range(at, at + 3 * n_operands, 3))
+            yield Instruction(op, core, pipe, dtype, file, line, immediates, operands)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Flat arrays: meta (JSON bytes), words, starts."""
+        import numpy as np
+
+        return {
+            "meta": np.frombuffer(json.dumps(self.meta, sort_keys=True).encode(), dtype=np.uint8),
+            "words": np.array(self.words, dtype=np.int64),
+            "starts": np.array(self.starts, dtype=np.int64),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> KernelTrace:
+        """The inverse of :meth:`to_arrays`."""
+        trace = cls(json.loads(bytes(arrays["meta"]).decode()))
+        trace.words = array("q", arrays["words"].astype("<i8").tobytes())
+        trace.starts = array("q", arrays["starts"].astype("<i8").tobytes())
+        return trace
