@@ -165,9 +165,9 @@ class Launch:
         self.apply(op, pipe, dtype, number, frame.f_lineno if number else 0, imm, operands)
 
     def _label(self, code: CodeType) -> int:
-        from cannlab.errors.places import _label
+        from cannlab.errors.places import label as learner_file
 
-        label = _label(code)
+        label = learner_file(code)
         number = 0 if label is None else self._file(label)
         self._labels[code] = number
         return number
