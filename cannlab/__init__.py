@@ -4,4 +4,22 @@ The parts: ``cannlab.activate`` makes the emulated packages (``acl``, ``asc``, `
 the command ``cannlab`` does the rest. Nothing heavy is imported until it is used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cannlab.course import check, given, hint
+
+__all__ = ["__version__", "check", "given", "hint"]
 __version__ = "0.1.0"
+
+_HOME = {"check": "cannlab.course", "given": "cannlab.course", "hint": "cannlab.course"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)
