@@ -22,7 +22,7 @@ Want = Literal["device", "host", "any"]
 
 QUARANTINE_BYTES = 256 << 20
 """Freed memory is kept mapped and poisoned up to this much; beyond it the oldest is used again."""
-QUARANTINE_BLOCKS = 16384
+QUARANTINE_BLOCKS = 4096
 REUSABLE_BYTES = 64 << 20
 """Memory out of quarantine that waits for an allocation of its size; what is beyond goes back to the host."""
 SMALL = 32 << 10
@@ -32,6 +32,10 @@ ALIGNMENT = 64
 """Addresses are multiples of this. Source: pyacl-semantics 5."""
 PADDING = 32
 """Sizes are rounded up to 32 and 32 more belong to the block. Source: pyacl-semantics 5."""
+
+
+_RECORDED = ("", *(kind.name for kind in MemoryKind))
+"""What the record calls each kind; a tuple, because hashing an enum member is slow."""
 
 
 class View(NamedTuple):
@@ -210,11 +214,12 @@ class Memory:
 
     def retire(self, block: Block) -> None:
         """Mark a live block freed, poison it and put it into quarantine."""
-        spot = self._machine.here()
+        machine = self._machine
+        spot = machine.here()
         block.live = False
         block.freed = spot
         if block.device >= 0:
-            self._machine.devices[block.device].memory_used -= block.capacity
+            machine.devices[block.device].memory_used -= block.capacity
         assert block.mapping is not None
         poison(block.mapping, block.offset, block.capacity)
         self._note(block, -block.size, spot)
@@ -416,7 +421,7 @@ class Memory:
         record = machine.record
         record.memory.append(
             block.device,
-            record.strings.number(block.kind.name),
+            record.strings.number(_RECORDED[block.kind]),
             machine.clock.thread.now,
             block.number,
             bytes,
