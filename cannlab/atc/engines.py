@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from onnx import TensorProto
 
 from cannlab.atc import support
 from cannlab.atc.errors import AtcError
-from cannlab.atc.graph import Graph, Node
+from cannlab.atc.graph import Graph
 from cannlab.errors import Diagnosis, diagnose
-from cannlab.om import dtypes
 
 AI_CORE = "AI_CORE"
 AI_VECTOR_CORE = "AI_VECTOR_CORE"
@@ -57,7 +53,7 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         known = support.find(node.domain, node.op_type)
         assert known is not None
         types = known.cores.get(family, ())
-        name = type_name(graph, node)
+        name = graph.kernel_type(node).name
         if name in types:
             cube = node.op_type in support.CUBE
             found.core_of[node.name] = AI_VECTOR_CORE if split and not cube else AI_CORE
@@ -74,10 +70,3 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
     if refused:
         raise AtcError(refused)
     return found
-
-
-def type_name(graph: Graph, node: Node) -> str:
-    """Name of the element type of a node's first input, or of its output if it has none."""
-    tensors: Sequence[str] = [name for name in (*node.inputs, *node.outputs) if name]
-    dtype = dtypes.by_onnx(graph.dtype(tensors[0]))
-    return TensorProto.DataType.Name(graph.dtype(tensors[0])).lower() if dtype is None else dtype.name

@@ -19,6 +19,7 @@ from onnx import helper
 
 from cannlab import soc as socs
 from cannlab.machine import cost, custom_ops
+from cannlab.machine.ort_errors import ORT_ERRORS
 from cannlab.machine.rounding import Lowered, Part, split
 from cannlab.machine.work import Work
 from cannlab.om import OmModel
@@ -27,6 +28,9 @@ from cannlab.soc import Soc
 
 THREADS = 1
 """Threads of ONNX Runtime: one, so that results and forked processes are the same everywhere."""
+
+_UNUSABLE: tuple[type[Exception], ...] = (*ORT_ERRORS, ValueError, KeyError)
+"""What a graph raises that cannot be run although its checksum fits."""
 
 Values = dict[str, "NDArray[Any]"]
 
@@ -101,7 +105,7 @@ class Model:
             self._parts = [
                 _session(part, threads) if isinstance(part, Part) else self._custom(part, lowered) for part in parts
             ]
-        except (onnxruntime.capi.onnxruntime_pybind11_state.OrtException, ValueError, KeyError) as problem:
+        except _UNUSABLE as problem:
             raise om_error("graph_damaged", name=om.name, reason=str(problem)) from problem
         self._constants = lowered.constants
         self._inputs, self._outputs = lowered.inputs, lowered.outputs
