@@ -179,7 +179,13 @@ def timeline(record: Record, title: str = "") -> Picture:
     lanes = [f"host thread {thread}" for thread in threads]
     lanes += [f"NPU {device} stream {stream}" for device, stream in streams]
     bars = [
-        _Bar(threads.index(row["thread"]), row["start"], row["end"], "host", record.strings[row["name"]].rpartition(".")[2])
+        _Bar(
+            threads.index(row["thread"]),
+            row["start"],
+            row["end"],
+            "host",
+            record.strings[row["name"]].rpartition(".")[2],
+        )
         for row in calls
     ]
     parents = {row["parent"] for row in tasks}
