@@ -79,7 +79,7 @@ def test_closed_pipe_is_quiet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "module"), [("atc", "cannlab.atc"), ("learn", "cannlab.cli.learn"), ("demo", "cannlab.cli.demo")]
+    ("command", "module"), [("atc", "cannlab.atc"), ("demo", "cannlab.cli.demo")]
 )
 def test_words_reach_the_program_as_typed(command: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from types import ModuleType
@@ -91,6 +91,34 @@ def test_words_reach_the_program_as_typed(command: str, module: str, monkeypatch
     words = ["--model=a b.onnx", "--framework", "5", "-h", "--help", "--", "--version", "", "-x=1"]
     assert call([command, *words]) == 7
     assert seen == [words]
+
+
+def test_learn_has_commands_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    from types import ModuleType
+
+    import typer
+
+    part = ModuleType("cannlab.cli.learn")
+    part.app = typer.Typer()  # type: ignore[attr-defined]
+
+    @part.app.command()
+    def check(name: str, seed: int = 1) -> None:
+        print(name, seed)
+        raise typer.Exit(3)
+
+    @part.app.command()
+    def next() -> None:
+        print("next")
+
+    monkeypatch.setitem(sys.modules, "cannlab.cli.learn", part)
+    assert call(["learn", "check", "01_stack.a", "--seed", "5"]) == 3
+    assert call(["learn", "next"]) == 0
+    assert call(["learn", "nothing"]) == 2
+    assert call(["learn", "--help"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("01_stack.a 5\nnext\n")
+    assert "Usage: cannlab learn" in captured.out
+    assert "nothing" in captured.err
 
 
 def test_a_missing_part_is_named(monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
