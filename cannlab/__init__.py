@@ -9,12 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cannlab.activation import activate, deactivate
     from cannlab.course import check, given, hint
 
-__all__ = ["__version__", "check", "given", "hint"]
+__all__ = [
+    "__version__",
+    "activate",
+    "check",
+    "deactivate",
+    "given",
+    "hint",
+    "load_ipython_extension",
+    "unload_ipython_extension",
+]
 __version__ = "0.1.0"
 
-_HOME = {"check": "cannlab.course", "given": "cannlab.course", "hint": "cannlab.course"}
+_HOME = {
+    "activate": "cannlab.activation",
+    "check": "cannlab.course",
+    "deactivate": "cannlab.activation",
+    "given": "cannlab.course",
+    "hint": "cannlab.course",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -23,3 +39,17 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOME[name]), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext cannlab``: activate the emulated packages in a notebook."""
+    from cannlab.activation import activate
+
+    activate()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext cannlab``: take the activation back."""
+    from cannlab.activation import deactivate
+
+    deactivate()

@@ -30,7 +30,7 @@ class Place:
 
 
 @lru_cache(maxsize=4096)
-def _label(code: CodeType) -> str | None:
+def label(code: CodeType) -> str | None:
     """The name shown for a code object's file, or None when it is not the learner's code."""
     path = code.co_filename
     if path.startswith(_PACKAGE):
@@ -46,9 +46,9 @@ def _label(code: CodeType) -> str | None:
 def place_of(frame: FrameType | None) -> Place | None:
     """The innermost frame at or outside ``frame`` that is the learner's, as a Place."""
     while frame is not None:
-        label = _label(frame.f_code)
-        if label is not None:
-            return Place(label, frame.f_lineno, frame.f_code.co_name)
+        name = label(frame.f_code)
+        if name is not None:
+            return Place(name, frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return None
 

@@ -1,0 +1,165 @@
+"""The executor: runs an om's lowered graph in the precision of the chip.
+
+Inside a fused operator the chip accumulates in fp32; between operators it stores fp16. ONNX Runtime's CPU provider
+computes a chain of fp16 operators in fp32 throughout, so the graph is rewritten first (``rounding``). Custom operators
+run between the parts of the graph. Source: DESIGN 3 (executor).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import helper
+
+from cannlab import soc as socs
+from cannlab.machine import cost, custom_ops
+from cannlab.machine.rounding import Lowered, Part, split
+from cannlab.machine.work import Work
+from cannlab.om import OmModel
+from cannlab.om.errors import om_error
+from cannlab.soc import Soc
+
+THREADS = 1
+"""Threads of ONNX Runtime: one, so that results and forked processes are the same everywhere."""
+
+Values = dict[str, "NDArray[Any]"]
+
+
+@dataclass(frozen=True)
+class _Session:
+    """A part of the graph between custom operators, ready to run."""
+
+    session: Any
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    keep: tuple[Any, ...]
+    """Weights that the session reads in place."""
+
+    def run(self, values: Values) -> None:
+        feeds = {name: values[name] for name in self.inputs}
+        values.update(zip(self.outputs, self.session.run(list(self.outputs), feeds), strict=True))
+
+
+@dataclass(frozen=True)
+class _Custom:
+    """A custom operator of the graph."""
+
+    op: custom_ops.CustomOp
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    attributes: custom_ops.Attributes
+
+    def run(self, values: Values) -> None:
+        results = self.op.run([values[name] for name in self.inputs], self.attributes)
+        for name, dtype, result in zip(self.outputs, self.dtypes, results, strict=True):
+            values[name] = np.ascontiguousarray(result, dtype=dtype)
+
+
+def _session(part: Part, threads: int) -> _Session:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.log_severity_level = 3
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in part.weights.values()]
+    options.add_external_initializers(list(part.weights), values)
+    session = onnxruntime.InferenceSession(part.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return _Session(session, part.inputs, part.outputs, (part.weights, values))
+
+
+class Model:
+    """A loaded om, ready to run.
+
+    Args:
+        om: the om; ``om.read`` has checked it.
+        soc: the SoC whose times are wanted; the om's own by default.
+        threads: threads of ONNX Runtime.
+
+    Attributes:
+        work: how long one execution takes, and its operators.
+
+    Raises:
+        OmError: rule ``om.custom_missing`` if a custom operator of the model is not registered,
+            ``om.graph_damaged`` if the graph cannot be run.
+    """
+
+    def __init__(self, om: OmModel, soc: Soc | None = None, *, threads: int = THREADS) -> None:
+        self.om = om
+        self._lock = threading.Lock()
+        try:
+            lowered = Lowered(om)
+            self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
+            parts = split(lowered, self._is_custom)
+            self._parts = [
+                _session(part, threads) if isinstance(part, Part) else self._custom(part, lowered) for part in parts
+            ]
+        except (onnxruntime.capi.onnxruntime_pybind11_state.OrtException, ValueError, KeyError) as problem:
+            raise om_error("graph_damaged", name=om.name, reason=str(problem)) from problem
+        self._constants = lowered.constants
+        self._inputs, self._outputs = lowered.inputs, lowered.outputs
+        chip = soc or socs.get(om.soc)
+        self.work = Work(ns=cost.model_ns(om, chip), operators=cost.operators(om, chip))
+
+    def run(self, inputs: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], Work]:
+        """Execute the model.
+
+        Args:
+            inputs: one array for each of ``om.inputs``, of its dtype and shape.
+
+        Returns:
+            One array for each of ``om.outputs``, and the work (the same for every run).
+
+        Raises:
+            OmError: rules ``om.input_count``, ``om.input``.
+        """
+        self._check(inputs)
+        with self._lock:
+            values: Values = dict(self._constants)
+            values.update(zip(self._inputs, inputs, strict=True))
+            for part in self._parts:
+                part.run(values)
+        return [np.ascontiguousarray(values[name]) for name in self._outputs], self.work
+
+    def _is_custom(self, node: onnx.NodeProto) -> bool:
+        domain = node.domain or "ai.onnx"
+        if custom_ops.find(domain, node.op_type, self._opsets.get(domain)) is not None:
+            return True
+        if domain != "ai.onnx" or not onnx.defs.has(node.op_type):
+            raise om_error("custom_missing", domain=domain, op_type=node.op_type)
+        return False
+
+    def _custom(self, node: onnx.NodeProto, lowered: Lowered) -> _Custom:
+        op = custom_ops.find(node.domain, node.op_type)
+        assert op is not None
+        return _Custom(
+            op=op,
+            inputs=tuple(name for name in node.input if name),
+            outputs=tuple(node.output),
+            dtypes=tuple(helper.tensor_dtype_to_np_dtype(lowered.type_of(name)) for name in node.output),
+            attributes={item.name: helper.get_attribute_value(item) for item in node.attribute},
+        )
+
+    def _check(self, inputs: list[NDArray[Any]]) -> None:
+        wanted = self.om.inputs
+        if len(inputs) != len(wanted):
+            names = ", ".join(tensor.name for tensor in wanted)
+            raise om_error("input_count", count=len(inputs), wanted=len(wanted), names=names)
+        for index, (given, tensor) in enumerate(zip(inputs, wanted, strict=True)):
+            if given.dtype != tensor.type.numpy or given.shape != tensor.dims:
+                raise om_error(
+                    "input",
+                    index=index,
+                    name=tensor.name,
+                    dtype=given.dtype.name,
+                    dims=list(given.shape),
+                    wanted_dtype=tensor.type.name,
+                    wanted_dims=list(tensor.dims),
+                )

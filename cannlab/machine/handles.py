@@ -1,0 +1,51 @@
+"""Opaque handles: what a face gives to a program instead of an object."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TypeVar
+
+from cannlab.machine.spots import Spot
+
+_FIRST = 0xA000_0000_0000_0010
+_STEP = 0x40
+_REMEMBERED = 4096
+
+T = TypeVar("T")
+
+
+class Handles:
+    """Handles and their objects. A handle is never an address, so the two cannot be confused; none is used twice."""
+
+    def __init__(self) -> None:
+        self._next = _FIRST
+        self._objects: dict[int, object] = {}
+        self._closed: OrderedDict[int, tuple[type, Spot]] = OrderedDict()
+
+    def open(self, item: object) -> int:
+        """A new handle for an object."""
+        handle = self._next
+        self._next += _STEP
+        self._objects[handle] = item
+        return handle
+
+    def get(self, handle: int, kind: type[T]) -> T | None:
+        """The object of that handle if it is of that kind."""
+        item = self._objects.get(handle)
+        return item if isinstance(item, kind) else None
+
+    def any(self, handle: int) -> object | None:
+        """The object of that handle, of whatever kind."""
+        return self._objects.get(handle)
+
+    def close(self, handle: int, spot: Spot) -> None:
+        """The object is gone; where it was destroyed is remembered."""
+        item = self._objects.pop(handle, None)
+        if item is not None:
+            self._closed[handle] = (type(item), spot)
+            if len(self._closed) > _REMEMBERED:
+                self._closed.popitem(last=False)
+
+    def closed(self, handle: int) -> tuple[type, Spot] | None:
+        """Kind and place of a destroyed handle, if it is remembered."""
+        return self._closed.get(handle)

@@ -1,0 +1,194 @@
+"""Carrying fp16 in fp32: rewrites a lowered graph so that ONNX Runtime rounds where the chip does.
+
+Each fp16 tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact anyway,
+a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair, because it
+loses precision. The graph is cut at custom operators; between the parts fp16 tensors are real fp16 arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from cannlab.om import OmModel
+
+EXACT = frozenset(
+    ("Abs", "Ceil", "Clip", "Concat", "DepthToSpace", "Expand", "Flatten", "Floor", "Gather", "GatherElements")
+    + ("GatherND", "GlobalMaxPool", "Identity", "Max", "MaxPool", "Min", "Neg", "Pad", "Relu", "Reshape", "Round")
+    + ("Sign", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Where")
+)
+"""ONNX types whose results are fp16 values if their inputs are: they move or choose values, or round to integers."""
+
+INLINE_BYTES = 1024
+"""Constants up to this size stay in the graph (ONNX Runtime reads shapes from them while it builds the session)."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run of nodes between custom operators, as a graph of its own in fp32.
+
+    Attributes:
+        model: the rewritten graph; initializers in ``weights`` are empty in it.
+        weights: large constants by name, fp16 ones as fp32.
+        inputs: tensors that it reads, by the names of the lowered graph, in the lowered graph's types.
+        outputs: tensors that it gives.
+    """
+
+    model: onnx.ModelProto
+    weights: Mapping[str, NDArray[Any]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Lowered:
+    """A lowered graph with the types and consumers of its tensors."""
+
+    def __init__(self, om: OmModel) -> None:
+        self.model = om.graph()
+        graph = self.model.graph
+        outside = om.weights(self.model)
+        self.constants = {
+            item.name: outside[item.name] if item.name in outside else numpy_helper.to_array(item)
+            for item in graph.initializer
+        }
+        self.infos = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
+        self.inputs = tuple(info.name for info in graph.input)
+        self.outputs = tuple(info.name for info in graph.output)
+        self.task_of = {node: number for number, task in enumerate(om.tasks) for node in task.lowered}
+        self.consumers: dict[str, list[onnx.NodeProto]] = {}
+        for node in graph.node:
+            for name in node.input:
+                self.consumers.setdefault(name, []).append(node)
+
+    def type_of(self, name: str) -> int:
+        """TensorProto.DataType number of a tensor."""
+        if name in self.constants:
+            return int(helper.np_dtype_to_tensor_dtype(self.constants[name].dtype))
+        return int(self.infos[name].type.tensor_type.elem_type)
+
+    def is_half(self, name: str) -> bool:
+        """True for an fp16 tensor."""
+        return bool(name) and self.type_of(name) == TensorProto.FLOAT16
+
+    def leaves(self, name: str, node: onnx.NodeProto) -> bool:
+        """True if a tensor that ``node`` writes is read outside its fused operator."""
+        task = self.task_of.get(node.name)
+        readers = self.consumers.get(name, ())
+        return task is None or name in self.outputs or any(self.task_of.get(reader.name) != task for reader in readers)
+
+
+def split(lowered: Lowered, is_custom: Callable[[onnx.NodeProto], bool]) -> list[Part | onnx.NodeProto]:
+    """The graph as parts for ONNX Runtime and custom nodes, in execution order."""
+    runs: list[list[onnx.NodeProto]] = [[]]
+    for node in lowered.model.graph.node:
+        if is_custom(node):
+            runs += [[node], []]
+        else:
+            runs[-1].append(node)
+    # Even positions hold what ONNX Runtime runs, odd ones a single custom node.
+    return [run[0] if position % 2 else _Rewriter(lowered, run).part() for position, run in enumerate(runs) if run]
+
+
+class _Rewriter:
+    """Rewrites one run of nodes."""
+
+    def __init__(self, lowered: Lowered, run: list[onnx.NodeProto]) -> None:
+        self.lowered = lowered
+        self.run = run
+        self.nodes: list[onnx.NodeProto] = []
+        self.exact: set[str] = set()
+
+    def part(self) -> Part:
+        written = {name for node in self.run for name in node.output if name}
+        read = list(dict.fromkeys(name for node in self.run for name in node.input if name))
+        inputs = tuple(name for name in read if name not in written and name not in self.lowered.constants)
+        inside = {id(node) for node in self.run}
+        outputs = tuple(
+            name
+            for node in self.run
+            for name in node.output
+            if name in self.lowered.outputs
+            or any(id(reader) not in inside for reader in self.lowered.consumers.get(name, ()))
+        )
+        for name in inputs:
+            if self.lowered.is_half(name):
+                self.cast(name, f"{name}/f32", TensorProto.FLOAT)
+                self.exact.add(name)
+        for node in self.run:
+            self.rewrite(node, outputs)
+        used = [name for name in read if name in self.lowered.constants]
+        initializers, weights = self.constants(used)
+        graph = helper.make_graph(
+            self.nodes,
+            "part",
+            [self.lowered.infos[name] for name in inputs],
+            [self.lowered.infos[name] for name in outputs],
+            initializers,
+        )
+        model = helper.make_model(graph, opset_imports=list(self.lowered.model.opset_import))
+        model.ir_version = self.lowered.model.ir_version
+        return Part(model, weights, inputs, outputs)
+
+    def carrier(self, name: str) -> str:
+        """The name under which the rewritten nodes read a tensor."""
+        half = self.lowered.is_half(name) and name not in self.lowered.constants
+        return f"{name}/f32" if half else name
+
+    def cast(self, source: str, target: str, to: int) -> None:
+        self.nodes.append(helper.make_node("Cast", [source], [target], f"{target}/cast", to=to))
+
+    def rewrite(self, node: onnx.NodeProto, outputs: tuple[str, ...]) -> None:
+        lowered = self.lowered
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        del copy.input[:], copy.output[:]
+        copy.input.extend(self.carrier(name) for name in node.input)
+        for attribute in copy.attribute:
+            if attribute.name in ("dtype", "to") and attribute.i == TensorProto.FLOAT16:
+                attribute.i = TensorProto.FLOAT
+        exact = node.op_type in EXACT and all(
+            name in self.exact or name in lowered.constants for name in node.input if lowered.is_half(name)
+        )
+        after: list[tuple[str, str, int]] = []
+        for name in node.output:
+            if not lowered.is_half(name):
+                copy.output.append(name)
+            elif exact or not lowered.leaves(name, node):
+                copy.output.append(f"{name}/f32")
+                if exact:
+                    self.exact.add(name)
+                if name in outputs:
+                    after.append((f"{name}/f32", name, TensorProto.FLOAT16))
+            else:
+                copy.output.append(f"{name}/raw")
+                self.exact.add(name)
+                after.append((f"{name}/raw", name, TensorProto.FLOAT16))
+                after.append((name, f"{name}/f32", TensorProto.FLOAT))
+        self.nodes.append(copy)
+        for source, target, to in after:
+            self.cast(source, target, to)
+
+    def constants(self, names: list[str]) -> tuple[list[onnx.TensorProto], dict[str, NDArray[Any]]]:
+        """Small constants as they are, large ones as empty tensors with their data beside."""
+        initializers: list[onnx.TensorProto] = []
+        weights: dict[str, NDArray[Any]] = {}
+        for name in names:
+            array = self.lowered.constants[name]
+            if array.dtype == np.float16:
+                array = array.astype(np.float32)
+            if array.nbytes <= INLINE_BYTES:
+                initializers.append(numpy_helper.from_array(array, name))
+                continue
+            weights[name] = np.ascontiguousarray(array)
+            outside = onnx.TensorProto(name=name, dims=array.shape)
+            outside.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+            outside.data_location = TensorProto.EXTERNAL
+            outside.external_data.add(key="location", value="beside")
+            initializers.append(outside)
+        return initializers, weights

@@ -1,0 +1,265 @@
+"""Streams: tasks in order, run lazily.
+
+Nothing runs at ``submit``. A task runs when something waits for it, so that reading an output early gives the
+old bytes and changing an input early changes the result, as it may on hardware.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cannlab.errors import Diagnosis, diagnose
+from cannlab.machine.engines import Engine
+from cannlab.machine.faults import TaskFault
+from cannlab.machine.tasks import NOTHING, Task, nothing
+from cannlab.machine.work import Work
+from cannlab.trace import TaskKind
+
+if TYPE_CHECKING:
+    from cannlab.machine.context import Context
+    from cannlab.machine.event import Event
+    from cannlab.machine.reports import Callback, Subscription
+
+
+class Stream:
+    """A queue of tasks of one context. ``ready`` is the simulated time (ns) at which its last run task ended.
+
+    ``number`` is its id on the device (what a profile shows).
+    """
+
+    def __init__(self, context: Context, number: int, *, priority: int = 0, flags: int = 0) -> None:
+        self.context = context
+        self.number = number
+        self.priority = priority
+        self.flags = flags
+        self.queue: deque[Task] = deque()
+        self.ready = 0
+        self.fault = 0
+        self.stop_on_failure = False
+        self.subscription: Subscription | None = None
+        self.alive = True
+        self._machine = context.device.machine
+
+    # -- queueing ------------------------------------------------------------------------------------
+
+    def submit(
+        self,
+        kind: TaskKind,
+        name: str,
+        run: Callable[[], Work] = nothing,
+        *,
+        engine: Engine,
+        op_type: str = "",
+        core_type: str = "",
+        bytes: int = 0,
+        blocks: int = 0,
+        keep: Iterable[Any] = (),
+        after: Task | None = None,
+        callback: Callback | None = None,
+        marks: Event | None = None,
+    ) -> int:
+        """Queue a task; nothing runs yet.
+
+        Args:
+            run: does the data effect when the stream is drained and says how long it takes; it may raise
+                :class:`TaskFault`, whose code the next synchronisation returns.
+            engine: what it occupies while it runs.
+            bytes: bytes moved. blocks: cores used (block dimension).
+            keep: objects that must stay alive until it ran.
+            after: a task of another stream that must be done before.
+            callback: the host function of a CALLBACK task. marks: the event that captures this task.
+
+        Returns:
+            0; with ASCEND_LAUNCH_BLOCKING=1 the task is waited for at once and its code comes back.
+        """
+        machine = self._machine
+        thread = machine.clock.thread
+        call = thread.call
+        spot = call.spot if call is not None else machine.spots.caller(2)
+        machine.sequence += 1
+        task = Task(
+            self,
+            kind,
+            name,
+            run,
+            engine,
+            op_type,
+            core_type,
+            bytes,
+            blocks,
+            tuple(keep),
+            thread.now,
+            (thread.index, machine.sequence),
+            spot,
+            after,
+            callback,
+        )
+        self.queue.append(task)
+        if marks is not None:
+            marks.capture = task
+        if machine.launch_blocking and callback is None:
+            return self.synchronize()
+        return 0
+
+    def record(self, event: Event) -> int:
+        """Queue the recording of an event; a second recording replaces the first."""
+        return self.submit(
+            TaskKind.EVENT_RECORD, "EventRecord", engine=Engine.NONE, core_type="EVENT_RECORD", marks=event
+        )
+
+    def wait(self, event: Event) -> int:
+        """Queue a wait for what the event captured; an event that was never recorded does not hold the stream."""
+        code = self.submit(
+            TaskKind.EVENT_WAIT, "EventWait", engine=Engine.NONE, core_type="EVENT_WAIT", after=event.capture
+        )
+        event.waits = self.queue[-1] if self.queue else None
+        return code
+
+    def reset(self, event: Event) -> int:
+        """Queue the reset of an event: when the stream comes to it, what the event captured by now is forgotten."""
+        captured = event.capture
+
+        def forget() -> Work:
+            if event.capture is captured:
+                event.capture = None
+            return NOTHING
+
+        return self.submit(TaskKind.EVENT_RESET, "EventReset", forget, engine=Engine.NONE, core_type="EVENT_RESET")
+
+    # -- draining ------------------------------------------------------------------------------------
+
+    def run_until(self, target: Task, due: int | None = None) -> bool:
+        """Run, in order, what ``target`` needs (other streams' tasks that its waits name included) and itself.
+
+        Args:
+            due: run only tasks that have started by this simulated time (ns).
+
+        Returns:
+            True once ``target`` is done; False if a blocking callback or ``due`` holds it up.
+        """
+        pending = [target]
+        while pending:
+            task = pending[-1]
+            if task.done:
+                pending.pop()
+                continue
+            head = task.stream.queue[0]
+            if head.after is not None and not head.after.done:
+                pending.append(head.after)
+                continue
+            if due is not None and head.earliest() > due:
+                return False
+            if not head.stream._run_head():
+                return False
+        return True
+
+    def _run_head(self) -> bool:
+        """Run the first task; False if it is a blocking callback that has not returned yet."""
+        task = self.queue[0]
+        if task.callback is not None:
+            return self._hand_over(task)
+        at = task.earliest()
+        self.queue.popleft()
+        if self.stop_on_failure and self.context.failed:
+            task.start = at
+            task.finish(at)
+            return True
+        try:
+            work = task.run()
+        except TaskFault as fault:
+            task.start = at
+            task.finish(at)
+            self.ready = at
+            self.fault = self.fault or fault.code
+            self.context.failed = self.context.failed or fault.code
+            self._machine.report(self._told(fault.diagnosis, task))
+            return True
+        except BaseException:
+            # Not a fault of the device (Ctrl-C, say): the task is gone, the stream stays usable.
+            task.start = at
+            task.finish(at)
+            raise
+        task.start = self.context.device.occupy(task.engine, at, work.ns)
+        self._machine.record_task(task, task.start, task.start + work.ns, work)
+        self.ready = task.start + work.ns
+        task.finish(self.ready)
+        return True
+
+    def _told(self, diagnosis: Diagnosis, task: Task) -> Diagnosis:
+        """A fault is told at the line that it names (of a kernel), else at the line that queued the task."""
+        queued, here = task.spot.place, self._machine.here().place
+        others = diagnosis.others
+        if diagnosis.where is None or diagnosis.where == here:
+            if here is not None and here != queued:
+                others += (("found at", here),)
+            return replace(diagnosis, where=queued, others=others)
+        if queued is not None and queued != diagnosis.where:
+            others += (("queued at", queued),)
+        return replace(diagnosis, others=others)
+
+    def _hand_over(self, task: Task) -> bool:
+        """Give a callback to the thread that subscribed to this stream."""
+        callback = task.callback
+        assert callback is not None
+        if not callback.delivered:
+            task.start = task.earliest()
+            if self.subscription is None:
+                callback.finish(task.start)
+            else:
+                self.subscription.deliver(callback, task.start)
+        if callback.blocking and not callback.done:
+            return False
+        self.queue.popleft()
+        self.ready = max(task.start, callback.end) if callback.blocking else task.start
+        task.finish(self.ready)
+        return True
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def synchronize(self, timeout: int | None = None) -> int:
+        """Wait for every queued task; the host thread's clock moves to the end of the last one.
+
+        Args:
+            timeout: simulated ns; None waits for ever.
+
+        Returns:
+            0, the code of the first task that failed since the last synchronisation, or 507046 at the timeout.
+        """
+        target = self.queue[-1] if self.queue else None
+        return self._machine.wait_for(self, target, timeout)
+
+    def take_fault(self) -> int:
+        """The code of the first task that failed since the last synchronisation; it is reported once."""
+        code, self.fault = self.fault, 0
+        return code
+
+    def query(self) -> bool:
+        """True if everything is complete at the host thread's time; runs what is due by then."""
+        now = self._machine.clock.thread.now
+        if self.queue:
+            self.run_until(self.queue[-1], due=now)
+        return not self.queue and self.ready <= now
+
+    def drop(self) -> None:
+        """Forget the queued tasks without running them (``destroy_stream_force``)."""
+        while self.queue:
+            task = self.queue.popleft()
+            task.start = self.ready
+            if task.callback is not None:
+                task.callback.finish(self.ready)
+            task.finish(self.ready)
+
+
+def deadlock(stream: Stream) -> TaskFault:
+    """The fault of a wait that can never end: a blocking callback that no thread will run."""
+    spot = stream.queue[0].spot if stream.queue else None
+    return TaskFault(
+        diagnose(
+            "runtime.callback_never_run",
+            where=spot.place if spot is not None else None,
+            stream=stream.number,
+        )
+    )

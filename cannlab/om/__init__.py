@@ -1,0 +1,8 @@
+"""Floor 1: the om file."""
+
+from cannlab.om.container import read, to_bytes, write
+from cannlab.om.dtypes import DataType, Format
+from cannlab.om.errors import OmError
+from cannlab.om.model import Cost, OmModel, OmTensor, Task
+
+__all__ = ["Cost", "DataType", "Format", "OmError", "OmModel", "OmTensor", "Task", "read", "to_bytes", "write"]

@@ -1,0 +1,230 @@
+"""What an om holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from cannlab.om import dtypes
+from cannlab.om.dtypes import DataType, Format
+
+if TYPE_CHECKING:
+    import onnx
+    from numpy.typing import NDArray
+
+WEIGHTS = "weights"
+"""The name under which the graph's initializers point to the weights of the om."""
+
+
+@dataclass(frozen=True, slots=True)
+class OmTensor:
+    """An input or output of a model or of an operator.
+
+    Attributes:
+        name: its name. An output of a model is called ``node:index:tensor``, as ATC names it.
+        dtype: aclDataType number.
+        format: aclFormat number.
+        dims: shape in elements.
+    """
+
+    name: str
+    dtype: int
+    format: int
+    dims: tuple[int, ...]
+
+    @property
+    def type(self) -> DataType:
+        """The element type."""
+        return dtypes.by_acl(self.dtype)
+
+    @property
+    def elements(self) -> int:
+        """How many elements it has."""
+        return prod(self.dims)
+
+    @property
+    def size(self) -> int:
+        """Its size in bytes."""
+        return self.elements * self.type.size
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"name": self.name, "dtype": self.dtype, "format": self.format, "dims": list(self.dims)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OmTensor:
+        """The inverse of :meth:`to_json`; ValueError or KeyError for anything else."""
+        dtypes.by_acl(data["dtype"])
+        dims = tuple(int(dim) for dim in data["dims"])
+        if any(dim < 0 for dim in dims):
+            raise ValueError("negative dimension")
+        return cls(str(data["name"]), int(data["dtype"]), int(Format(data["format"])), dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the time model needs to know of one operator. Bytes are global memory traffic.
+
+    Attributes:
+        bytes_in: activations read.
+        bytes_out: activations written.
+        bytes_weights: weights read.
+        cube: (batch, M, K, N) of the matrix product on the cube; () if there is none. K is
+            already padded as the cube needs it (input channels to 16, times kh * kw).
+        vector_elements: elements times passes on the vector unit.
+        depthwise: True if ``vector_elements`` counts a depthwise convolution's products.
+        element_bytes: size of an element in the computation (2 for fp16, 4 for fp32, 1 for int8).
+        fixed_ns: the time itself, where a custom operator states it; 0 otherwise.
+    """
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    bytes_weights: int = 0
+    cube: tuple[int, ...] = ()
+    vector_elements: int = 0
+    depthwise: bool = False
+    element_bytes: int = 2
+    fixed_ns: int = 0
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates on the cube, padding of K included."""
+        return prod(self.cube) if self.cube else 0
+
+    @property
+    def bytes(self) -> int:
+        """All global memory traffic."""
+        return self.bytes_in + self.bytes_out + self.bytes_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One fused operator: what the chip runs as one kernel.
+
+    Attributes:
+        name: name of the operator.
+        op_type: GE type ("Conv2D"); that of the leading operator when several are fused.
+        core_type: "AI_CORE", "AI_VECTOR_CORE" or "AI_CPU".
+        nodes: names of the ONNX nodes that it stands for, in order.
+        lowered: names of the nodes of the om's graph that it runs; () for a change of layout only.
+        inputs: activations that it reads.
+        outputs: activations that it writes.
+        cost: inputs of the time model.
+    """
+
+    name: str
+    op_type: str
+    core_type: str
+    nodes: tuple[str, ...]
+    lowered: tuple[str, ...]
+    inputs: tuple[OmTensor, ...]
+    outputs: tuple[OmTensor, ...]
+    cost: Cost
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        cost = {name: getattr(self.cost, name) for name in Cost.__slots__}
+        cost["cube"] = list(self.cost.cube)
+        return {
+            "name": self.name,
+            "op_type": self.op_type,
+            "core_type": self.core_type,
+            "nodes": list(self.nodes),
+            "lowered": list(self.lowered),
+            "inputs": [tensor.to_json() for tensor in self.inputs],
+            "outputs": [tensor.to_json() for tensor in self.outputs],
+            "cost": cost,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Task:
+        """The inverse of :meth:`to_json`; ValueError, TypeError or KeyError for anything else."""
+        cost = dict(data["cost"])
+        cost["cube"] = tuple(int(value) for value in cost["cube"])
+        return cls(
+            name=str(data["name"]),
+            op_type=str(data["op_type"]),
+            core_type=str(data["core_type"]),
+            nodes=tuple(str(node) for node in data["nodes"]),
+            lowered=tuple(str(node) for node in data["lowered"]),
+            inputs=tuple(OmTensor.from_json(tensor) for tensor in data["inputs"]),
+            outputs=tuple(OmTensor.from_json(tensor) for tensor in data["outputs"]),
+            cost=Cost(**cost),
+        )
+
+
+@dataclass(frozen=True)
+class OmModel:
+    """A compiled model.
+
+    Attributes:
+        name: the graph's name.
+        soc: the SoC that it was compiled for.
+        cann: the CANN version that the compiler answered with.
+        cannlab: the version of cannlab that wrote it.
+        inputs: what ``execute`` reads, in order.
+        outputs: what ``execute`` writes, in order.
+        tasks: the fused operators in execution order.
+        graph_bytes: the lowered ONNX graph, serialised; its large initializers point into ``weight_bytes``.
+        weight_bytes: all weights, one after another; a view of the mapped file.
+        work_size: device memory for activations while it runs, bytes.
+        framework: the framework number of the original model (5 for ONNX).
+        precision_mode: how fp32 was lowered.
+        command: the original atc command line, as it was typed.
+        gears: dynamic-shape gears; empty for a static model.
+        aipp: AIPP configuration; empty without.
+        encrypted: True if the weights are encrypted.
+    """
+
+    name: str
+    soc: str
+    cann: str
+    cannlab: str
+    inputs: tuple[OmTensor, ...]
+    outputs: tuple[OmTensor, ...]
+    tasks: tuple[Task, ...]
+    graph_bytes: bytes | memoryview = field(repr=False)
+    weight_bytes: bytes | memoryview = field(repr=False)
+    work_size: int
+    framework: int = 5
+    precision_mode: str = "force_fp16"
+    command: str = ""
+    gears: Mapping[str, Any] = field(default_factory=dict)
+    aipp: Mapping[str, Any] = field(default_factory=dict)
+    encrypted: bool = False
+
+    @property
+    def weight_size(self) -> int:
+        """Device memory for weights, bytes."""
+        return len(self.weight_bytes)
+
+    def graph(self, *, weights: bool = False) -> onnx.ModelProto:
+        """The lowered graph. Its weights are left out (they point to ``weights``) unless asked for."""
+        import onnx
+        from onnx import numpy_helper
+
+        model = onnx.ModelProto.FromString(bytes(self.graph_bytes))
+        if weights:
+            arrays = self.weights(model)
+            for tensor in model.graph.initializer:
+                if tensor.name in arrays:
+                    tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
+        return model
+
+    def weights(self, model: onnx.ModelProto | None = None) -> dict[str, NDArray[Any]]:
+        """The weights that lie outside the graph, by name: read-only views of ``weight_bytes``."""
+        import numpy as np
+
+        found: dict[str, NDArray[Any]] = {}
+        for tensor in (model or self.graph()).graph.initializer:
+            place = {entry.key: entry.value for entry in tensor.external_data}
+            if place.get("location") != WEIGHTS:
+                continue
+            dtype = dtypes.by_onnx(tensor.data_type)
+            assert dtype is not None
+            offset, length = int(place["offset"]), int(place["length"])
+            array = np.frombuffer(self.weight_bytes, dtype.numpy, length // dtype.size, offset)
+            found[tensor.name] = array.reshape(tuple(tensor.dims))
+        return found
