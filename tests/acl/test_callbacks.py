@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -221,7 +222,7 @@ def test_threads_share_the_copy_engine_by_simulated_time() -> None:
 
     rows = [row for row in machine().record.tasks.rows() if row["kind"] == 1]
     spans = sorted((row["start"], row["end"]) for row in rows)
-    assert all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= two[0] for one, two in pairwise(spans))
 
 
 def test_a_sleeping_thread_does_not_stop_the_others(acl, m) -> None:
