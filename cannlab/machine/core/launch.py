@@ -240,8 +240,6 @@ class Launch:
         if imm and imm[0] == layout.MASK and len(imm) >= 10:
             if not 0 <= imm[1] <= MAX_REPEAT:
                 self._fault("kernel.repeat", number, name=row.name, repeat=imm[1])
-            if not imm[2] and not imm[3] and imm[1]:
-                self._fault("kernel.mask_empty", number, name=row.name)
         if row.lanewise and len(operands) > 1 and imm[0] == layout.COUNT:
             target = operands[0]
             for place, source in enumerate(operands[1:], start=1):
@@ -278,7 +276,7 @@ class Launch:
             name = HardEvent(event).name
             if not 0 <= identity < self.soc.event_ids:
                 self._fault("kernel.event_id", number, event=name, id=identity, ids=self.soc.event_ids)
-            if identity in RESERVED_EVENT_IDS:
+            if identity in RESERVED_EVENT_IDS and op == _SET_FLAG:
                 self._tell("kernel.reserved_event", number, (), event=name, id=identity)
             if op == _SET_FLAG:
                 ordering.set_flag(event, identity, number)

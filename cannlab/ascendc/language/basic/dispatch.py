@@ -131,6 +131,8 @@ def mask_words(state: BlockState, name: str, mask: Any, size: int) -> tuple[int,
         low, high = words[0], words[1]
         if (high << 64 | low) >> most:
             state.launch.stop("kernel.mask", name=name, mask=f"[{low:#x}, {high:#x}]", size=size, most=most)
+        if not low and not high:
+            state.launch.stop("kernel.mask_empty", name=name)
         return low, high
     count = int(raw(mask))
     if not 1 <= count <= most:
@@ -155,8 +157,8 @@ def masked(
         low, high = state.mask
         if size > 2:
             high = 0
-        if size == 4:
-            low &= layout.WORD
+        if not low and not high:
+            state.launch.stop("kernel.mask_empty", name=name)
         return (MASK, repeats, signed(low), signed(high), *strides)
     if state.counter:
         mask = values["mask"]
