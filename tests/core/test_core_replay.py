@@ -69,7 +69,9 @@ def inputs_of(seed):
     return [rng.standard_normal(256).astype("f4"), rng.standard_normal(256).astype("f4")]
 
 
-@given(steps=programs(), seed=st.integers(0, 1 << 30), blocks=st.integers(1, 3), sync=st.sampled_from(["auto", "strict"]))
+@given(
+    steps=programs(), seed=st.integers(0, 1 << 30), blocks=st.integers(1, 3), sync=st.sampled_from(["auto", "strict"])
+)
 @settings(max_examples=60, deadline=None)
 def test_replay_equals_the_live_launch(steps, seed, blocks, sync):
     inputs = inputs_of(seed)
@@ -139,6 +141,13 @@ def test_queue_events_replay():
 def test_numbers_of_operations_are_fixed():
     """They are part of the record's format."""
     fixed = {"add": 1, "abs": 40, "adds": 60, "duplicate": 80, "cast": 82, "compare": 100, "whole_reduce_sum": 120}
-    fixed |= {"data_copy": 150, "data_copy_pad": 151, "set_value": 160, "get_value": 161, "set_flag": 180, "block_start": 200}
+    fixed |= {
+        "data_copy": 150,
+        "data_copy_pad": 151,
+        "set_value": 160,
+        "get_value": 161,
+        "set_flag": 180,
+        "block_start": 200,
+    }
     assert {name: BY_NAME[name].number for name in fixed} == fixed
     assert all(row.number == number for number, row in ROWS.items())
