@@ -13,7 +13,7 @@ import pytest
 from cannlab.course import spec
 from cannlab.course.bundle import Bundle
 from cannlab.course.judge import Judge, Terms
-from cannlab.course.kernel_replay import Replay, Replayed
+from cannlab.course.kernel_replay import Replay, Replayed, machine_replay
 from cannlab.course.manifest import Exercise, Kind, Lesson, Level
 from cannlab.course.result import Result, Verdict
 from cannlab.course.runner import runner
@@ -386,6 +386,19 @@ def test_an_answer_that_launches_nothing_is_told_so() -> None:
     )
     assert result.verdict is Verdict.FAILED
     assert "launched no kernel" in result.text()
+
+
+def test_the_machine_replays_a_launch_on_the_judges_inputs() -> None:
+    core = pytest.importorskip("cannlab.machine.core")
+    x, z = np.arange(8, dtype=np.float32), np.full((2, 4), -1, np.float16)
+    trace = core.run("idle", lambda launch: None, [x, z], 1).trace
+    replayed = machine_replay(trace, [x + 1, z * 2])
+    assert np.array_equal(replayed.arguments[0], x + 1)
+    assert (replayed.arguments[1].dtype, replayed.arguments[1].shape) == (z.dtype, z.shape)
+    assert (replayed.arguments[1] == -2).all()
+    assert replayed.ns > 0
+    with pytest.raises(ValueError, match="bytes"):
+        machine_replay(trace, [x, z[:1]])
 
 
 def test_a_trace_that_cannot_be_replayed_fails() -> None:
