@@ -1,12 +1,19 @@
 """Checks of 02_acl_first."""
 
 import re
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from cannlab.course.spec import (
+    Attempt,
+    CaseRun,
+    Change,
     Check,
     Misconception,
+    Sign,
     all_codes_zero,
     call,
     called,
@@ -32,19 +39,30 @@ from cannlab.trace import TaskKind
 LESSON = "02_acl_first"
 
 
-def _bytes(rng, size):
+def _bytes(rng: Generator, size: int) -> dict[str, Any]:
     """Distinct bytes; never all zero, because the exercises use zeros as a sentinel."""
     return {"data": (rng.integers(1, 256, size, dtype=np.uint8)).tobytes()}
 
 
-def _tasks(case, kind):
+def _tasks(case: CaseRun, kind: TaskKind) -> list[dict[str, int]]:
+    assert case.record is not None
     return [row for row in case.record.tasks.rows() if row["kind"] == kind]
 
 
-def _call_rows(case, *names):
+def _allocations(case: CaseRun) -> list[dict[str, int]]:
+    """Changes of memory: bytes above 0 when allocated, below when freed."""
+    assert case.record is not None
+    return list(case.record.memory.rows())
+
+
+def _call_rows(case: CaseRun, *names: str) -> list[int]:
+    assert case.record is not None
     strings = case.record.strings
     return [number for number, row in enumerate(case.record.calls.rows()) if strings[row["name"]] in names]
 
+
+_NO_FAULT = sign(lambda attempt: not attempt.fault_rules)
+"""A sign: the machine found nothing wrong, so a missing copy was never asked for."""
 
 _WAITS = (
     "acl.rt.synchronize_stream",
@@ -81,7 +99,7 @@ _FIRST_PROGRAM = Check(
         all_codes_zero(),
         require(
             "device",
-            lambda case: {row["device"] for row in case.record.memory.rows()} == {case.inputs["device"]},
+            lambda case: {row["device"] for row in _allocations(case)} == {case.inputs["device"]},
             holds="the memory lies on the device that was asked for",
             fails="the memory does not lie on the device that was asked for",
             do="Pass the argument device on to acl.rt.set_device.",
@@ -108,7 +126,7 @@ _FIRST_PROGRAM = Check(
         Misconception(
             "device_0",
             change("acl.rt.set_device(device)", "acl.rt.set_device(0)", "reset_device(device)", "reset_device(0)"),
-            unmet("device"),
+            unmet("device") & calls("set_device"),
             what="another device was used than the one that was asked for.",
             why="A node has several devices; the caller chooses with the argument device.",
             do="Pass device to set_device and to reset_device.",
@@ -120,7 +138,7 @@ _FIRST_PROGRAM = Check(
         ),
         Misconception(
             "copy_to_host",
-            change("size, H2D)", "size, D2H)"),
+            change("count, H2D)", "count, D2H)"),
             fault("memory.wrong_direction"),
             what="the direction of the copy says device to host.",
             why="The destination comes first in memcpy, and here it is the device.",
@@ -148,7 +166,7 @@ _FIRST_PROGRAM = Check(
         Misconception(
             "no_finalize",
             change("    codes.append(acl.finalize())\n", ""),
-            unmet("order") & ~calls("acl.finalize"),
+            unmet("order") & calls("acl.init") & ~calls("acl.finalize"),
             what="pyACL is never ended.",
             why="acl.finalize ends what acl.init began; it also waits for the logs of the device.",
             do="Call acl.finalize() last and keep its code.",
@@ -156,13 +174,13 @@ _FIRST_PROGRAM = Check(
         Misconception(
             "tuple_as_code",
             change(
-                "pointer, ret = acl.rt.malloc(size, 0)\n    codes.append(ret)",
-                "pointer = acl.rt.malloc(size, 0)\n    codes.append(pointer)",
+                "pointer, ret = acl.rt.malloc(count, 0)\n    codes.append(ret)",
+                "pointer = acl.rt.malloc(count, 0)\n    codes.append(pointer)",
             ),
             raises("TypeError", "acl.rt.memcpy"),
             what="what malloc returns was used as the pointer.",
             why="acl.rt.malloc returns two values: the pointer and the code.",
-            do="Write pointer, ret = acl.rt.malloc(size, 0).",
+            do="Write pointer, ret = acl.rt.malloc(len(data), 0).",
         ),
         Misconception(
             "codes_written_down",
@@ -178,7 +196,7 @@ _FIRST_PROGRAM = Check(
 # -- 2 round_trip ------------------------------------------------------------------------------------
 
 
-def _array(rng, size):
+def _array(rng: Generator, size: tuple[tuple[int, ...], str]) -> dict[str, Any]:
     shape, dtype = size
     if np.dtype(dtype).kind == "f":
         return {"array": (rng.standard_normal(shape) * 8).astype(dtype)}
@@ -235,47 +253,50 @@ _ROUND_TRIP = Check(
             do="End with .reshape(array.shape).",
         ),
         Misconception(
-            "never_back",
-            "# exercise: 02_acl_first.round_trip\ndef round_trip(array):\n    source = array.tobytes()\n    size = array.nbytes\n"
-            "    device, ret = acl.rt.malloc(size, 0)\n"
-            "    acl.rt.memcpy(device, size, acl.util.bytes_to_ptr(source), size, H2D)\n    acl.rt.free(device)\n"
-            "    return array.copy()",
-            unmet("copies_d2h"),
-            what="the array was returned without a copy back from the device.",
-            why="The exercise is the way back: a result that a kernel computes is only on the device.",
-            do="Copy from the device into new host memory with the direction D2H, and return that.",
-        ),
-        Misconception(
             "freed_too_early",
             change(
-                "    acl.rt.memcpy(acl.util.bytes_to_ptr(target), size, device, size, D2H)\n    acl.rt.free(device)\n",
-                "    acl.rt.free(device)\n    acl.rt.memcpy(acl.util.bytes_to_ptr(target), size, device, size, D2H)\n",
+                "    acl.rt.memcpy(acl.util.bytes_to_ptr(target), size, memory, size, D2H)\n    acl.rt.free(memory)\n",
+                "    acl.rt.free(memory)\n    acl.rt.memcpy(acl.util.bytes_to_ptr(target), size, memory, size, D2H)\n",
             ),
             fault="memory.use_after_free",
         ),
         Misconception(
             "not_freed",
-            change("    acl.rt.free(device)\n", ""),
+            change("    acl.rt.free(memory)\n", ""),
             unmet("everything_freed"),
             what="the device memory is never freed.",
             why="Each call would lose some memory until malloc fails with 207001.",
-            do="Call acl.rt.free(device) after the copy back.",
+            do="Call acl.rt.free(memory) after the copy back.",
         ),
         Misconception(
             "wrong_way",
-            change("size, device, size, D2H)", "size, device, size, H2D)"),
+            change("size, memory, size, D2H)", "size, memory, size, H2D)"),
             fault="memory.wrong_direction",
         ),
         Misconception(
             "source_and_destination",
             change(
-                "acl.rt.memcpy(device, size, acl.util.bytes_to_ptr(source), size, H2D)",
-                "acl.rt.memcpy(acl.util.bytes_to_ptr(source), size, device, size, D2H)",
+                "acl.rt.memcpy(memory, size, acl.util.bytes_to_ptr(source), size, H2D)",
+                "acl.rt.memcpy(acl.util.bytes_to_ptr(source), size, memory, size, D2H)",
             ),
             unmet("copies_h2d"),
             what="nothing was copied to the device.",
             why="The destination comes first in memcpy: memcpy(destination, its size, source, bytes, direction).",
             do="For the way there the device pointer is the first argument and the direction is H2D.",
+        ),
+        Misconception(
+            "never_back",
+            "# exercise: 02_acl_first.round_trip\n"
+            "def round_trip(array):\n"
+            "    source, size = array.tobytes(), array.nbytes\n"
+            "    memory, ret = acl.rt.malloc(size, 0)\n"
+            "    acl.rt.memcpy(memory, size, acl.util.bytes_to_ptr(source), size, H2D)\n"
+            "    acl.rt.free(memory)\n"
+            "    return array.copy()",
+            unmet("copies_d2h") & _NO_FAULT,
+            what="the array was returned without a copy back from the device.",
+            why="The exercise is the way back: a result that a kernel computes is only on the device.",
+            do="Copy from the device into new host memory with the direction D2H, and return that.",
         ),
     ),
 )
@@ -316,7 +337,7 @@ _RANGES = {
 }
 
 
-def _pattern(template):
+def _pattern(template: str) -> tuple[re.Pattern[str], list[str]]:
     """A template as a regular expression; the numbers must lie in their ranges."""
     parts = re.split(r"\{(\w+)\}", template)
     names = parts[1::2]
@@ -324,7 +345,7 @@ def _pattern(template):
     return re.compile(text), names
 
 
-def _code_of(text):
+def _code_of(text: str) -> int:
     for template, code in _CODES.items():
         pattern, names = _pattern(template)
         found = pattern.fullmatch(text)
@@ -336,7 +357,7 @@ def _code_of(text):
     raise KeyError(text)
 
 
-def _four_calls(rng, size):
+def _four_calls(rng: Generator, size: None) -> dict[str, Any]:
     """Four calls, in any order: one that is fine, one 100000, one 107xxx, one of the others."""
     families = (
         lambda c: c == 0,
@@ -352,23 +373,23 @@ def _four_calls(rng, size):
     return {"calls": [chosen[number] for number in rng.permutation(4)]}
 
 
-def _answers(change_code):
+def _answers(change_code: Callable[[str, int], int]) -> Sign:
     """The wrong answer in which each right code is replaced by ``change_code(call text, code)``."""
     return gives(lambda calls: [change_code(text, _code_of(text)) for text in calls])
 
 
-def _codes_list(expression):
+def _codes_list(expression: str) -> Change:
     return change("codes = [eval(call) for call in calls]", f"codes = {expression}")
 
 
-def _pairs(attempt):
+def _pairs(attempt: Attempt) -> Iterator[tuple[str, Any, int]]:
     for case in attempt.cases:
         if isinstance(case.got, list) and len(case.got) == 4:
             for text, answer in zip(case.inputs["calls"], case.got, strict=True):
                 yield text, answer, _code_of(text)
 
 
-def _some(test):
+def _some(test: Callable[[str, Any, int], bool]) -> Sign:
     """A sign: for some call the wrong number satisfies ``test(call text, number, right code)``."""
     return sign(
         lambda attempt: any(answer != right and test(text, answer, right) for text, answer, right in _pairs(attempt))
@@ -416,8 +437,8 @@ _READ_A_CODE = Check(
             _codes_list("[0, 0, 0, 0]"),
             _answers(lambda text, code: 0),
             what="you expect that every call succeeds.",
-            why="Three of the four calls have an argument that cannot be right; pyACL raises nothing, it returns a code.",
-            do="Look at each argument: is it null, zero, or beyond what the machine has?",
+            why="Three of the four calls cannot succeed; pyACL raises nothing, it returns a code.",
+            do="Look at each argument for a null pointer, a size of 0, or a number beyond what the machine has.",
         ),
         Misconception(
             "minus_one",
@@ -432,15 +453,15 @@ _READ_A_CODE = Check(
             _codes_list("[100000 if eval(call) else 0 for call in calls]"),
             _answers(lambda text, code: 100000 if code else 0),
             what="every failure has the code 100000.",
-            why="100000 says that a value can never be right; other codes say that a value does not fit the machine, the memory or what was done before.",
-            do="Ask for each failing call: would the same value be right elsewhere or at another time? Then it is not 100000.",
+            why="100000 says that a value can never be right; other codes say that it does not fit here or now.",
+            do="Give another code to a call that would be right on another machine or at another time.",
         ),
         Misconception(
             "nothing_to_copy",
             _codes_list("[100000 if eval(call) == 0 else eval(call) for call in calls]"),
             _some(lambda text, answer, right: right == 0),
             what="you expect a failure from a call that is fine.",
-            why="Nothing to do is no mistake: a count of 0, an idle stream and an event that was never recorded are complete at once, and set_device may be repeated.",
+            why="Nothing to do is no mistake (a count of 0, an idle stream), and set_device may be repeated.",
             do="Find the call that asks for nothing impossible and give it 0.",
         ),
         Misconception(
@@ -450,15 +471,15 @@ _READ_A_CODE = Check(
             ),
             _some(lambda text, answer, right: 107000 <= right < 108000),
             what="a value that does not fit was not recognised.",
-            why="107000: more bytes than the destination is said to hold, or a timeout of 0. 107001: there is no device with that number; 8 devices have the numbers 0 to 7.",
-            do="Compare the numbers in that call with 64 bytes and 8 devices.",
+            why="107000: more bytes than the destination holds, or a timeout of 0. 107001: no device has that number.",
+            do="Compare the numbers in that call with 64 bytes and with 8 devices (0 to 7).",
         ),
         Misconception(
             "history",
             _codes_list("[0 if eval(call) in (100002, 507000, 507007) else eval(call) for call in calls]"),
             _some(lambda text, answer, right: right in (100002, 507000, 507007)),
             what="a call that comes at the wrong time was not recognised.",
-            why="100002: pyACL is started already. 507000: the event was never recorded. 507007: that device was never set.",
+            why="100002: started already. 507000: the event was never recorded. 507007: that device was never set.",
             do="Ask for that call what must have happened before it.",
         ),
         Misconception(
@@ -475,7 +496,7 @@ _READ_A_CODE = Check(
 # -- 4 too_early -------------------------------------------------------------------------------------
 
 
-def _touched_early(what):
+def _touched_early(what: str) -> Sign:
     """A sign: the host read or wrote pinned memory that a queued copy still needed."""
     return sign(
         lambda attempt: any(
@@ -484,6 +505,14 @@ def _touched_early(what):
             for found in case.faults
         )
     )
+
+
+def _host_waited(case: CaseRun) -> bool:
+    """memset began after the copy to the device had ended, ptr_to_bytes after the copy back had."""
+    assert case.record is not None
+    (there,), (back,) = _tasks(case, TaskKind.COPY_H2D), _tasks(case, TaskKind.COPY_D2H)
+    starts = {case.record.strings[row["name"]]: row["start"] for row in case.record.calls.rows()}
+    return there["end"] <= starts["acl.rt.memset"] and back["end"] <= starts["acl.util.ptr_to_bytes"]
 
 
 _SYNCHRONISE = "    acl.rt.synchronize_stream(stream)\n"
@@ -501,6 +530,13 @@ _TOO_EARLY = Check(
         called("acl.rt.memset"),
         copies("h2d", at_least=1, at_most=1),
         copies("d2h", at_least=1, at_most=1),
+        require(
+            "in_time",
+            _host_waited,
+            holds="the host touched the buffer only when each copy had ended",
+            fails="the host touched the buffer before a copy had ended",
+            do="Call acl.rt.synchronize_stream(stream) before the memset and before ptr_to_bytes.",
+        ),
         everything_freed(),
     ),
     misconceptions=(
@@ -523,7 +559,7 @@ _TOO_EARLY = Check(
         Misconception(
             "asked_once",
             change("acl.rt.synchronize_stream(stream)", "acl.rt.stream_query(stream)"),
-            calls("stream_query") & fault("memory.host_in_flight"),
+            calls("stream_query") & unmet("in_time"),
             what="the stream was asked, not waited for.",
             why="acl.rt.stream_query tells whether the queue is empty and returns at once.",
             do="Use acl.rt.synchronize_stream(stream).",
@@ -533,7 +569,7 @@ _TOO_EARLY = Check(
             change("acl.rt.memcpy_async(", "acl.rt.memcpy(", "H2D, stream)", "H2D)", "D2H, stream)", "D2H)"),
             unmet("acl.rt.memcpy_async") & calls("acl.rt.memcpy", 2),
             what="the asynchronous copies were replaced by blocking ones.",
-            why="That is right and slow: the host can do nothing else while it waits, and the exercise is about the waiting.",
+            why="That is right and slow: the host can do nothing else during the copies.",
             do="Keep memcpy_async and wait at the two places where the host needs the buffer.",
         ),
         Misconception(
@@ -541,14 +577,14 @@ _TOO_EARLY = Check(
             change(_SYNCHRONISE + _MEMSET, ""),
             unmet("acl.rt.memset"),
             what="the memset is gone.",
-            why="Without it the old bytes in the buffer hide the mistake: the result looks right although the copy back has not run.",
+            why="Without it the old bytes in the buffer hide the mistake: the result looks right before the copy back.",
             do="Keep the memset and wait before it.",
         ),
         Misconception(
             "still_written_early",
             change(_SYNCHRONISE + _MEMSET, _MEMSET + _SYNCHRONISE),
             _touched_early("written"),
-            what="the buffer is filled with zeros while the copy to the device is still queued: zeros go to the device.",
+            what="the buffer is filled with zeros while the copy to the device is queued: zeros go there.",
             why="A queued copy reads its source when it runs, not when it is queued.",
             do="Call acl.rt.synchronize_stream(stream) before the memset.",
         ),
@@ -563,7 +599,7 @@ _TOO_EARLY = Check(
         Misconception(
             "no_copy_back",
             change("    acl.rt.memcpy_async(pinned, size, device, size, D2H, stream)\n", ""),
-            unmet("copies_d2h") | gives(lambda data: bytes(len(data))),
+            unmet("copies_d2h") & _NO_FAULT,
             what="nothing was copied back from the device.",
             why="The buffer holds what the memset wrote; the data is only on the device.",
             do="Keep both copies and wait after each.",
@@ -584,11 +620,11 @@ _TOO_EARLY = Check(
 # -- 5 leak ------------------------------------------------------------------------------------------
 
 
-def _parts(rng, size):
+def _parts(rng: Generator, size: tuple[int, ...]) -> dict[str, Any]:
     return {"parts": [rng.integers(0, 256, length, dtype=np.uint8).tobytes() for length in size]}
 
 
-def _copied(parts):
+def _copied(parts: list[bytes]) -> tuple[int, int]:
     """What copy_all returns: the first code, and the bytes copied before it."""
     total = 0
     for part in parts:
@@ -598,10 +634,10 @@ def _copied(parts):
     return 0, total
 
 
-def _peak(case):
+def _peak(case: CaseRun) -> int:
     """The most bytes that were allocated at one time."""
     now = most = 0
-    for row in case.record.memory.rows():
+    for row in _allocations(case):
         now += row["bytes"]
         most = max(most, now)
     return most
@@ -635,7 +671,7 @@ _LEAK = Check(
         ),
         require(
             "everything_freed",
-            lambda case: not sum(row["bytes"] for row in case.record.memory.rows()),
+            lambda case: sum(row["bytes"] for row in _allocations(case)) == 0,
             holds="every allocation was freed",
             fails="memory was left behind",
             do="Follow the function for a list that holds an empty part.",
@@ -683,7 +719,7 @@ _LEAK = Check(
             ),
             unmet("together"),
             what="each part is freed before the next one is copied.",
-            why="The parts are needed on the device at the same time: a kernel or a model that reads them all comes after the loop.",
+            why="The parts are needed on the device together: what reads them all comes after the loop.",
             do="Keep the pointers in the list and free them at the end.",
         ),
         Misconception(
@@ -725,17 +761,17 @@ _LEAK = Check(
 # -- 6 relay -----------------------------------------------------------------------------------------
 
 
-def _in_order_on_the_device(case):
+def _in_order_on_the_device(case: CaseRun) -> bool:
     (there,), (back,) = _tasks(case, TaskKind.COPY_H2D), _tasks(case, TaskKind.COPY_D2H)
     return there["end"] <= back["start"]
 
 
-def _host_waits_at_the_end(case):
+def _host_waits_at_the_end(case: CaseRun) -> bool:
     waits = _call_rows(case, *_WAITS)
     return not waits or min(waits) > max(_call_rows(case, "acl.rt.memcpy_async"))
 
 
-def _two_streams(case):
+def _two_streams(case: CaseRun) -> bool:
     (there,), (back,) = _tasks(case, TaskKind.COPY_H2D), _tasks(case, TaskKind.COPY_D2H)
     return there["stream"] != back["stream"]
 
@@ -868,7 +904,7 @@ _RELAY = Check(
 )
 
 
-def _wait_comes_first(attempt):
+def _wait_comes_first(attempt: Attempt) -> bool:
     """True if in some case stream_wait_event was called before the first record_event."""
     for case in attempt.cases:
         waits, records = _call_rows(case, "acl.rt.stream_wait_event"), _call_rows(case, "acl.rt.record_event")
