@@ -73,6 +73,9 @@ class Picture:
         """Write the PNG file, whole or not at all. OSError if it cannot be written."""
         write_whole(path, self.png)
 
+    def __repr__(self) -> str:
+        return "<picture>"
+
     def _repr_png_(self) -> bytes:
         return self.png
 
@@ -166,30 +169,44 @@ def _label(axes: Axes, bars: Sequence[_Bar], first: int, size: int, whole: int) 
         written += 1
 
 
-def timeline(record: Record, title: str = "") -> Picture:
-    """The whole run: one lane for each host thread and each stream.
+def _within(row: dict[str, int], since: int, until: int | None) -> bool:
+    return row["start"] >= since and (until is None or row["start"] < until)
+
+
+def timeline(record: Record, title: str = "", *, since: int = 0, until: int | None = None) -> Picture:
+    """A run: one lane for each host thread and each stream.
 
     Args:
         record: what the machine did.
         title: the picture's title; the SoC and the length of the run if it is "".
+        since, until: draw only what began in this time (simulated ns); None is the end of the run.
     """
-    calls, tasks = list(record.calls.rows()), list(record.tasks.rows())
+    calls = [row for row in record.calls.rows() if _within(row, since, until)]
+    tasks = [row for row in record.tasks.rows() if _within(row, since, until)]
     threads = sorted({row["thread"] for row in calls})
     streams = sorted({(row["device"], row["stream"]) for row in tasks})
     lanes = [f"host thread {thread}" for thread in threads]
     lanes += [f"NPU {device} stream {stream}" for device, stream in streams]
     bars = [
-        _Bar(threads.index(row["thread"]), row["start"], row["end"], "host", record.strings[row["name"]].rpartition(".")[2])
+        _Bar(
+            threads.index(row["thread"]),
+            row["start"],
+            row["end"],
+            "host",
+            record.strings[row["name"]].rpartition(".")[2],
+        )
         for row in calls
     ]
-    parents = {row["parent"] for row in tasks}
-    for number, row in enumerate(tasks):
+    parents = {row["parent"] for row in record.tasks.rows()}
+    for number, row in enumerate(record.tasks.rows()):
+        if not _within(row, since, until):
+            continue
         kind = TaskKind(row["kind"])
         inner = row["parent"] >= 0
         label = (record.strings[row["name"]] or kind.name) if number not in parents else ""
         lane = len(threads) + streams.index((row["device"], row["stream"]))
         bars.append(_Bar(lane, row["start"], row["end"], _KINDS[kind], label, thin=inner))
-    length = max((bar.end for bar in bars), default=0)
+    length = max((bar.end for bar in bars), default=0) - since
     size, unit = _unit(length)
     return _draw(lanes, bars, _COLOURS, title or f"{record.soc} (emulated): {length / size:.3g} {unit} simulated")
 

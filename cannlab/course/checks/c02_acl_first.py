@@ -64,6 +64,26 @@ def _call_rows(case: CaseRun, *names: str) -> list[int]:
 _NO_FAULT = sign(lambda attempt: not attempt.fault_rules)
 """A sign: the machine found nothing wrong, so a missing copy was never asked for."""
 
+
+def _stays_on_the_host(exercise: str, head: str, wrong: str) -> Misconception:
+    """The misconception of an answer that never goes through the device."""
+    return Misconception(
+        "stays_on_the_host",
+        f"# exercise: {LESSON}.{exercise}\n{head}\n    return {wrong}",
+        sign(
+            lambda attempt: all(
+                case.record is not None and not _tasks(case, TaskKind.COPY_H2D) and not _tasks(case, TaskKind.COPY_D2H)
+                for case in attempt.cases
+            )
+        )
+        & _NO_FAULT
+        & sign(lambda attempt: all(case.raised is None for case in attempt.cases)),
+        what="the data never went through the device.",
+        why="The record of the run shows no copy to the device and none back.",
+        do="Allocate device memory with acl.rt.malloc, copy the data there, and copy it back.",
+    )
+
+
 _WAITS = (
     "acl.rt.synchronize_stream",
     "acl.rt.synchronize_stream_with_timeout",
@@ -172,6 +192,14 @@ _FIRST_PROGRAM = Check(
             do="Call acl.finalize() last and keep its code.",
         ),
         Misconception(
+            "bytes_as_pointer",
+            change("acl.util.bytes_to_ptr(data)", "data"),
+            raises("TypeError", "acl.rt.memcpy") & ~calls("bytes_to_ptr"),
+            what="memcpy was given the bytes object itself.",
+            why="pyACL takes addresses, which are plain ints; another type is a TypeError.",
+            do="Pass acl.util.bytes_to_ptr(data).",
+        ),
+        Misconception(
             "tuple_as_code",
             change(
                 "pointer, ret = acl.rt.malloc(count, 0)\n    codes.append(ret)",
@@ -220,6 +248,7 @@ _ROUND_TRIP = Check(
     compare=exact(),
     must=(copies("h2d", at_least=1, at_most=1), copies("d2h", at_least=1, at_most=1), everything_freed()),
     misconceptions=(
+        _stays_on_the_host("round_trip", "def round_trip(array):", "array.copy()"),
         Misconception(
             "len_for_bytes",
             change("size = array.nbytes", "size = len(array)"),
@@ -279,7 +308,7 @@ _ROUND_TRIP = Check(
                 "acl.rt.memcpy(memory, size, acl.util.bytes_to_ptr(source), size, H2D)",
                 "acl.rt.memcpy(acl.util.bytes_to_ptr(source), size, memory, size, D2H)",
             ),
-            unmet("copies_h2d"),
+            sign(lambda attempt: any(len(_tasks(case, TaskKind.COPY_D2H)) == 2 for case in attempt.cases)),
             what="nothing was copied to the device.",
             why="The destination comes first in memcpy: memcpy(destination, its size, source, bytes, direction).",
             do="For the way there the device pointer is the first argument and the direction is H2D.",
@@ -540,6 +569,7 @@ _TOO_EARLY = Check(
         everything_freed(),
     ),
     misconceptions=(
+        _stays_on_the_host("too_early", "def there_and_back(data):", "bytes(data)"),
         Misconception(
             "sleeping",
             change(_SYNCHRONISE + _MEMSET, "    import time\n    time.sleep(0.001)\n" + _MEMSET),
@@ -576,7 +606,7 @@ _TOO_EARLY = Check(
             "no_memset",
             change(_SYNCHRONISE + _MEMSET, ""),
             unmet("acl.rt.memset"),
-            what="the memset is gone.",
+            what="the memset between the copies is gone.",
             why="Without it the old bytes in the buffer hide the mistake: the result looks right before the copy back.",
             do="Keep the memset and wait before it.",
         ),
@@ -649,7 +679,7 @@ _LEAK = Check(
     f"{LESSON}.leak",
     run=call("copy_all"),
     draw=_parts,
-    sizes=((64, 100, 7), (64, 33, 0), (48, 0, 32), (0, 5), (1,), (2000, 31, 32, 0, 9)),
+    sizes=((6, 11, 7), (6, 33, 0), (8, 0, 3), (0, 5), (1,), (2000, 31, 32, 0, 9)),
     reference=_copied,
     faults=("memory.zero_size",),
     must=(
@@ -717,10 +747,20 @@ _LEAK = Check(
                 "            total += len(part)\n",
                 "            total += len(part)\n            acl.rt.free(pointers.pop())\n",
             ),
-            unmet("together"),
+            unmet("together") & ~unmet("copied"),
             what="each part is freed before the next one is copied.",
             why="The parts are needed on the device together: what reads them all comes after the loop.",
             do="Keep the pointers in the list and free them at the end.",
+        ),
+        Misconception(
+            "reset_for_free",
+            change(
+                "        for pointer in pointers:\n            acl.rt.free(pointer)", "        acl.rt.reset_device(0)"
+            ),
+            unmet("everything_freed") & calls("reset_device"),
+            what="the device is reset in place of freeing the memory.",
+            why="reset_device takes the device from the whole program; the function owns nothing but its memory.",
+            do="Call acl.rt.free for every pointer, and leave the device alone.",
         ),
         Misconception(
             "last_one_forgotten",
@@ -768,13 +808,20 @@ def _in_order_on_the_device(case: CaseRun) -> bool:
 
 def _host_waits_at_the_end(case: CaseRun) -> bool:
     waits = _call_rows(case, *_WAITS)
-    return not waits or min(waits) > max(_call_rows(case, "acl.rt.memcpy_async"))
+    if waits and min(waits) < max(_call_rows(case, "acl.rt.memcpy_async")):
+        return False
+    # A large copy is still under way when the second one is queued, unless its call itself waited.
+    (there,), (back,) = _tasks(case, TaskKind.COPY_H2D), _tasks(case, TaskKind.COPY_D2H)
+    return len(case.inputs["data"]) < _LARGE or back["queued"] < there["end"]
 
 
 def _two_streams(case: CaseRun) -> bool:
     (there,), (back,) = _tasks(case, TaskKind.COPY_H2D), _tasks(case, TaskKind.COPY_D2H)
     return there["stream"] != back["stream"]
 
+
+_LARGE = 1_000_000
+"""A copy of so many bytes takes much longer than the few calls between two copies."""
 
 _RECORD = "    acl.rt.record_event(event, up)\n"
 _WAIT = "    acl.rt.stream_wait_event(down, event)\n"
@@ -815,6 +862,17 @@ _RELAY = Check(
         everything_freed(),
     ),
     misconceptions=(
+        _stays_on_the_host("relay", "def relay(data):", "bytes(data)"),
+        Misconception(
+            "pageable_source",
+            change(
+                "(device, size, source, size, H2D, up)", "(device, size, acl.util.bytes_to_ptr(data), size, H2D, up)"
+            ),
+            unmet("host_free") & source(r"memcpy_async\(\w+, \w+, acl\.util\.bytes_to_ptr"),
+            what="the first copy comes from ordinary host memory, so its call waits until it is done.",
+            why="Only a copy with pinned memory is asynchronous.",
+            do="Copy from source, which malloc_host made.",
+        ),
         Misconception(
             "host_waits",
             change(_RECORD + _WAIT, "    acl.rt.synchronize_stream(up)\n"),
