@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from onnx import TensorProto
 
 from cannlab.atc import support
 from cannlab.atc.errors import AtcError
-from cannlab.atc.graph import Graph, Node
+from cannlab.atc.graph import Graph
 from cannlab.errors import Diagnosis, diagnose
-from cannlab.om import dtypes
 
 AI_CORE = "AI_CORE"
 AI_VECTOR_CORE = "AI_VECTOR_CORE"
@@ -42,7 +38,8 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         split: True if the vector units are cores of their own.
 
     Raises:
-        AtcError: rules ``atc.kernel_types`` and ``atc.no_engine`` for each node that nothing runs.
+        AtcError: rules ``atc.kernel_types``, ``atc.no_engine``, ``atc.engine_unknown`` for each node that nothing
+            runs.
     """
     found = Placement()
     refused: list[Diagnosis] = []
@@ -57,13 +54,15 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         known = support.find(node.domain, node.op_type)
         assert known is not None
         types = known.cores.get(family, ())
-        name = type_name(graph, node)
+        name = graph.kernel_type(node).name
         if name in types:
             cube = node.op_type in support.CUBE
             found.core_of[node.name] = AI_VECTOR_CORE if split and not cube else AI_CORE
         elif known.ai_cpu:
             found.core_of[node.name] = AI_CPU
             found.warnings.append(diagnose("atc.ai_cpu", name=node.name, op_type=known.ge_type, soc=soc_name))
+        elif not known.cores:
+            refused.append(diagnose("atc.engine_unknown", name=node.name, op_type=known.ge_type))
         else:
             if types:
                 listed = ", ".join(types)
@@ -74,10 +73,3 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
     if refused:
         raise AtcError(refused)
     return found
-
-
-def type_name(graph: Graph, node: Node) -> str:
-    """Name of the element type of a node's first input, or of its output if it has none."""
-    tensors: Sequence[str] = [name for name in (*node.inputs, *node.outputs) if name]
-    dtype = dtypes.by_onnx(graph.dtype(tensors[0]))
-    return TensorProto.DataType.Name(graph.dtype(tensors[0])).lower() if dtype is None else dtype.name

@@ -129,6 +129,15 @@ class Graph:
         assert dtype is not None, tensor
         return dtype
 
+    def kernel_type(self, node: Node) -> DataType:
+        """Element type of a node's first input (its output if it has none) as the kernel reads it: a Cast inside the
+        same fused operator is the kernel's own."""
+        name = next(name for name in (*node.inputs, *node.outputs) if name)
+        writer = self.producer(name)
+        if writer is not None and writer.op_type == "Cast" and writer.task == node.task and writer is not node:
+            name = writer.inputs[0]
+        return self.known_type(name)
+
     def fresh(self, stem: str) -> str:
         """A name that no node and no tensor has."""
         taken = {*self.types, *self.constants, *(node.name for node in self.nodes)}

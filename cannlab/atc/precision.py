@@ -161,7 +161,7 @@ class _Lowerer:
         key = (name, dtype, "" if inside is None else inside.name)
         if key not in self.cast_of:
             target = f"{name}/{'half' if dtype == HALF else 'float'}" + ("" if inside is None else f"/{inside.name}")
-            if name in self.graph.constants:
+            if name in self.graph.constants and inside is None:
                 self.graph.constants[target] = self.constant(name, dtype)
             else:
                 self.add_cast(name, target, dtype, "" if inside is None else inside.task)
@@ -174,7 +174,7 @@ class _Lowerer:
         self.casts += not task
         node = Node(name, "Cast", "ai.onnx", [source], [target], origins=(), task=task)
         node.set("to", dtype)
-        self.graph.types[target] = (dtype, self.graph.types[source][1])
+        self.graph.types[target] = (dtype, self.graph.known_shape(source))
         self.nodes.append(node)
 
     def constant(self, name: str, dtype: int) -> NDArray[Any]:

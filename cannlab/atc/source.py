@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -53,12 +54,28 @@ def load(path: str, framework: str = "5") -> onnx.ModelProto:
         raise atc_error("wrong_framework", value=framework, path=path)
     if not model.HasField("graph"):
         raise atc_error("no_graph", path=path)
+    if not all(isinstance(text, str) for text in _texts(model)):
+        reason = "a name in it is not text, so the file is damaged"
+        raise AtcError([diagnose(f"atc.{rule}", path=path, reason=reason) for rule in ("not_onnx", "not_parsed")])
     try:
         onnx.load_external_data_for_model(model, os.path.dirname(os.path.abspath(path)))
     except (OSError, ValueError, onnx.checker.ValidationError) as problem:
         reason = str(problem).splitlines()[0].replace(os.path.dirname(os.path.abspath(path)) + os.sep, "")
         raise atc_error("external_data", path=path, reason=reason) from problem
     return model
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """All names in a model. Protobuf gives bytes for one that is not UTF-8."""
+    graph = model.graph
+    yield graph.name
+    for opset in model.opset_import:
+        yield opset.domain
+    for named in (*graph.input, *graph.output, *graph.initializer):
+        yield named.name
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
 
 
 def _where(file: Path) -> str:

@@ -12,6 +12,7 @@ from math import prod
 from cannlab.atc import engines, support
 from cannlab.atc.engines import Placement
 from cannlab.atc.graph import Graph, Node
+from cannlab.atc.passes.joining import is_depthwise
 from cannlab.machine import custom_ops
 from cannlab.om import Cost, Format, OmTensor, Task
 from cannlab.soc import Soc
@@ -109,6 +110,8 @@ class _Builder:
             return None
         if leader.op_type in FIVE_D:
             return Format.NC1HWC0
+        if leader.outputs[0] in self.graph.outputs and not leader.sources:
+            return None  # the Cast to an output's type comes after the change of layout, where the data is smaller
         if leader.op_type in FOLLOWS and any(self.format_of.get(name) == Format.NC1HWC0 for name in inputs):
             return Format.NC1HWC0
         return None
@@ -180,7 +183,7 @@ class _Builder:
             weight = graph.known_shape(leader.inputs[1])
             kernel = prod(weight[2:])
             group = leader.get("group", 1)
-            element = self.operand_bytes(leader)
+            element = graph.kernel_type(leader).size
             if is_depthwise(graph, leader):
                 return replace(base, vector_elements=elements * kernel, depthwise=True, element_bytes=element)
             m, n, k = elements // weight[0], weight[0] // group, -(-weight[1] // 16) * 16 * kernel
@@ -191,24 +194,16 @@ class _Builder:
             n = right[-1] if len(right) > 1 else 1
             batch = prod(right[:-2]) if len(right) > 2 else 1
             m = max(1, elements // (n * batch))
-            return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=self.operand_bytes(leader))
+            return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=graph.kernel_type(leader).size)
         if leader.op_type == "ConvTranspose":
             weight, source = graph.known_shape(leader.inputs[1]), graph.known_shape(leader.inputs[0])
             m, k = prod(source) // weight[0], -(-weight[0] // 16) * 16
-            return replace(base, cube=(1, m, k, prod(weight[1:])), element_bytes=self.operand_bytes(leader))
+            return replace(base, cube=(1, m, k, prod(weight[1:])), element_bytes=graph.kernel_type(leader).size)
         if leader.op_type in ("MaxPool", "AveragePool"):
             return replace(base, vector_elements=elements * prod(leader.get("kernel_shape", [1])))
         largest = max((prod(tensor.dims) for tensor in (*inputs, *outputs)), default=elements)
         passes = sum(PASSES.get(node.op_type, 1) for node in nodes)
         return replace(base, vector_elements=largest * passes)
-
-    def operand_bytes(self, leader: Node) -> int:
-        """Size of an element as the cube reads it: a Cast inside the operator comes before."""
-        name = leader.inputs[0]
-        writer = self.graph.producer(name)
-        if writer is not None and writer.task == leader.task and writer.op_type == "Cast":
-            name = writer.inputs[0]
-        return self.graph.known_type(name).size
 
     def custom_ns(
         self, op: custom_ops.CustomOp, node: Node, inputs: tuple[OmTensor, ...], outputs: tuple[OmTensor, ...]
@@ -227,13 +222,6 @@ def fused_name(nodes: list[Node]) -> str:
     """The name of a fused operator: those of its parts joined, as kernel fusion names it. A part that a pass took in
     (a batch normalisation, a bias) leaves no trace in it."""
     return "".join(dict.fromkeys(node.sources[0] for node in nodes if node.sources))
-
-
-def is_depthwise(graph: Graph, node: Node) -> bool:
-    """True for a convolution with one input channel in each group."""
-    weight = graph.known_shape(node.inputs[1])
-    group = node.get("group", 1)
-    return group > 1 and weight[1] == 1 and weight[0] == group
 
 
 def ge_type(graph: Graph, node: Node) -> str:

@@ -39,6 +39,7 @@ class Stream:
         self.ready = 0
         self.fault = 0
         self.stop_on_failure = False
+        self.overflow_switch = 0
         self.subscription: Subscription | None = None
         self.alive = True
         self._machine = context.device.machine
@@ -176,6 +177,8 @@ class Stream:
             self.fault = self.fault or fault.code
             self.context.failed = self.context.failed or fault.code
             self._machine.report(self._told(fault.diagnosis, task))
+            for listener in self._machine.fault_listeners:
+                listener(task, fault.code)
             return True
         except BaseException:
             # Not a fault of the device (Ctrl-C, say): the task is gone, the stream stays usable.

@@ -12,6 +12,7 @@ from cannlab.machine.copies import Copy, Direction, fill_later, fill_now
 from cannlab.machine.memory import PADDING
 
 _LAST_ATTRIBUTE = 17
+_DIRECTIONS = tuple(Direction)
 _PITCHED = (Direction.HOST_TO_DEVICE, Direction.DEVICE_TO_HOST, Direction.DEVICE_TO_DEVICE, Direction.DEFAULT)
 
 
@@ -75,14 +76,14 @@ def _free(m: Machine, pointer: int, kind: MemoryKind) -> int:
 
 def _direction(m: Machine, destination: int, limit: int, source: int, count: int, kind: int) -> Direction:
     """The checks of memcpy in the real order, after count 0."""
-    for argument, pointer in (("destination", destination), ("source", source)):
-        if pointer == 0:
-            raise memory_fault(m, "memory.null_pointer", argument=argument)
+    if destination == 0 or source == 0:
+        argument = "source" if destination else "destination"
+        raise memory_fault(m, "memory.null_pointer", argument=argument)
     if not 0 <= kind <= 5:
         raise memory_fault(m, "memory.bad_kind", kind=kind)
     if limit == 0 or count > limit:
         raise memory_fault(m, "memory.dest_max", count=count, limit=limit)
-    return Direction(kind)
+    return _DIRECTIONS[kind]
 
 
 @api("acl.rt.memcpy")
@@ -224,3 +225,25 @@ def mem_invalidate(m: Machine, pointer: int, size: int) -> int:
     """mem_invalidate(pointer, size) -> ret: as mem_flush."""
     m.memory.resolve(pointer, size)
     return 0
+
+
+@api("acl.rt.malloc_with_cfg")
+def malloc_with_cfg(m: Machine, size: int, policy: int, cfg: Any) -> tuple[int, int]:
+    """malloc_with_cfg(size, policy, {}) -> (pointer, ret): the attributes (a module id) change nothing here."""
+    _check_dict(m, cfg)
+    return _malloc(m, size)
+
+
+@api("acl.rt.malloc_host_with_cfg")
+def malloc_host_with_cfg(m: Machine, size: int, cfg: Any) -> tuple[int, int]:
+    """malloc_host_with_cfg(size, {}) -> (pointer, ret)."""
+    _check_dict(m, cfg)
+    if size == 0:
+        raise memory_fault(m, "memory.zero_size", size=size)
+    return m.memory.allocate(size, MemoryKind.HOST, None).start, 0
+
+
+def _check_dict(m: Machine, cfg: Any) -> None:
+    if not isinstance(cfg, dict):
+        call = m.thread.call
+        raise TypeError(f"{call.name if call is not None else 'acl.rt'} args parse failed")

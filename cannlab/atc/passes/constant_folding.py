@@ -7,6 +7,7 @@ import onnxruntime
 
 from cannlab.atc.errors import atc_error
 from cannlab.atc.graph import Graph, Node
+from cannlab.machine.ort_errors import ORT_ERRORS
 
 NAME = "ConstantFoldingPass"
 
@@ -72,7 +73,7 @@ def _fold_constants(graph: Graph) -> bool:
             model = part.to_onnx(typed=False).SerializeToString()
             session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
             graph.constants.update(zip(wanted, session.run(wanted, {}), strict=True))
-        except Exception as problem:  # ONNX Runtime's exceptions have no common base but Exception
+        except ORT_ERRORS as problem:
             raise atc_error("infer_shape", reason=f"constants cannot be computed: {problem}") from problem
     graph.nodes = [node for node in graph.nodes if id(node) not in inside]
     return True
