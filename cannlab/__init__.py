@@ -4,4 +4,36 @@ The parts: ``cannlab.activate`` makes the emulated packages (``acl``, ``asc``, `
 the command ``cannlab`` does the rest. Nothing heavy is imported until it is used.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cannlab.activation import activate, deactivate
+
+__all__ = ["__version__", "activate", "deactivate", "load_ipython_extension", "unload_ipython_extension"]
 __version__ = "0.1.0"
+
+_HOME = {"activate": "cannlab.activation", "deactivate": "cannlab.activation"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOME[name]), name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext cannlab``: activate the emulated packages in a notebook."""
+    from cannlab.activation import activate
+
+    activate()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext cannlab``: take the activation back."""
+    from cannlab.activation import deactivate
+
+    deactivate()

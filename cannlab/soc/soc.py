@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -132,18 +133,18 @@ def get(name: str) -> Soc:
     return found
 
 
-def current() -> Soc:
+def current(environ: Mapping[str, str] = os.environ) -> Soc:
     """The SoC that this process emulates: ``CANNLAB_SOC``, Ascend910B1 by default."""
-    return get(os.environ.get("CANNLAB_SOC") or DEFAULT_SOC)
+    return get(environ.get("CANNLAB_SOC") or DEFAULT_SOC)
 
 
-def device_count() -> int:
+def device_count(environ: Mapping[str, str] = os.environ) -> int:
     """How many devices this process emulates: ``CANNLAB_DEVICES``, 8 by default.
 
     Raises:
         CannlabError: rule ``soc.device_count`` unless it is a number from 1 to 64.
     """
-    text = os.environ.get("CANNLAB_DEVICES") or str(DEFAULT_DEVICES)
+    text = environ.get("CANNLAB_DEVICES") or str(DEFAULT_DEVICES)
     if not text.isdecimal() or not 1 <= int(text) <= 64:
         raise CannlabError(diagnose("soc.device_count", value=text))
     return int(text)

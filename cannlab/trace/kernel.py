@@ -1,8 +1,10 @@
 """The instruction trace of one kernel launch, in flat numbers.
 
-An instruction is (opcode, core, pipe, file, line, immediates, operands). An operand is (allocation, byte
-offset, bytes): allocation 0 and above is a kernel argument in global memory, below 0 a local buffer of
-the core. Floats among the immediates are kept as the bits of a float64.
+An instruction is (opcode, core, pipe, dtype, file, line, immediates, operands). An operand is (allocation,
+byte offset, bytes): allocation 0 and above is a kernel argument in global memory, below 0 a local buffer of
+the core. Floats among the immediates are kept as the bits of a float64. ``core`` is the block's number:
+which physical core a block lands on is a result of the time model. ``file`` counts from 1 in
+``meta["files"]``; 0 means that no line of the learner's led to it.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ class Instruction(NamedTuple):
 class KernelTrace:
     """All instructions of a launch, core after core in program order.
 
-    ``meta`` holds plain JSON: the kernel's name, block count, SoC, argument descriptors (kind, dtype, bytes,
-    shape), launch options and the names of source files. ``words`` holds the instructions one after another.
+    ``meta`` holds plain JSON: the kernel's name, block count, SoC, argument descriptors (dtype, bytes, shape),
+    launch options and the names of source files. ``words`` holds the instructions one after another.
     """
 
     def __init__(self, meta: dict[str, Any]) -> None:
@@ -41,14 +43,35 @@ class KernelTrace:
         self.words = array("q")
         self.starts = array("q")
 
-    def append(self, instruction: Instruction) -> None:
-        """Add an instruction."""
-        op, core, pipe, dtype, file, line, immediates, operands = instruction
-        self.starts.append(len(self.words))
-        flat: list[int] = [op, core, pipe, dtype, file, line, len(immediates), len(operands), *immediates]
+    def add(
+        self,
+        op: int,
+        core: int,
+        pipe: int,
+        dtype: int,
+        file: int,
+        line: int,
+        immediates: tuple[int, ...],
+        operands: tuple[tuple[int, int, int], ...],
+    ) -> None:
+        """Add an instruction by its parts."""
+        words = self.words
+        self.starts.append(len(words))
+        flat = [op, core, pipe, dtype, file, line, len(immediates), len(operands), *immediates]
         for operand in operands:
             flat += operand
-        self.words.extend(flat)
+        words.fromlist(flat)
+
+    def append(self, instruction: Instruction) -> None:
+        """Add an instruction."""
+        self.add(*instruction)
+
+    def place(self, number: int) -> tuple[int, int]:
+        """(file, line) of an instruction; (0, 0) for a number that the trace does not have."""
+        if not 0 <= number < len(self.starts):
+            return (0, 0)
+        start = self.starts[number]
+        return (self.words[start + 4], self.words[start + 5])
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -1,0 +1,208 @@
+"""The command ``cannlab``: names, options and help of every command. The work is done in the modules beside it.
+
+Exit codes: 0 fine, 1 a mistake or something broken, 2 bad usage, 130 interrupted. Each command imports what it
+needs when it runs, so that ``cannlab --help`` stays fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from cannlab import __version__
+
+INTERRUPTED = 130
+
+
+class Verbatim(TyperCommand):
+    """A command whose arguments reach its program as they were typed, ``--help`` and ``--`` included."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.args = list(args)
+        return []
+
+
+class Commands(TyperGroup):
+    """The commands, in the order in which a learner meets them."""
+
+    ORDER = ("check-env", "env", "learn", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain")
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: (self.ORDER.index(name), name))
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="cannlab",
+    help="Learn CANN, the software stack of Ascend NPUs, without an NPU.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from cannlab.env import versions
+
+        cann = versions.labelled(versions.emulated().cann)
+        print(f"cannlab {__version__}, CANN {cann}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("check-env")
+def check_env(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/check-env.md) instead of text.")] = False,
+    root: Annotated[
+        list[Path] | None, typer.Option("--root", help="Look for a real installation in this folder. Repeatable.")
+    ] = None,
+) -> None:
+    """Check this machine: what is installed, what fits together, what is emulated."""
+    from cannlab.cli.check_env import run
+
+    raise typer.Exit(run(as_json=as_json, roots=root or []))
+
+
+@app.command("env")
+def env(
+    soc: Annotated[str | None, typer.Option(help="SoC to emulate, for example Ascend310P3.")] = None,
+    devices: Annotated[int | None, typer.Option(help="Number of emulated devices.")] = None,
+    shell: Annotated[str, typer.Option(help="bash, zsh or sh.")] = "bash",
+) -> None:
+    """Print shell code that sets up a shell: eval "$(cannlab env)", the counterpart of set_env.sh."""
+    from cannlab.cli.env import run
+
+    raise typer.Exit(run(soc, devices, shell))
+
+
+@app.command("run", cls=Verbatim)
+def run_program(ctx: typer.Context) -> None:
+    """Run a Python program with the emulator active: cannlab run [options] prog.py args..."""
+    from cannlab.cli.run import main as run_main
+
+    raise typer.Exit(run_main(ctx.args))
+
+
+@app.command("atc", cls=Verbatim)
+def atc(ctx: typer.Context) -> None:
+    """The model compiler: ONNX to om. All options are atc's own."""
+    raise typer.Exit(_delegate("atc", "cannlab.atc", ctx.args))
+
+
+@app.command("npu-smi", cls=Verbatim)
+def npu_smi(ctx: typer.Context) -> None:
+    """Show the emulated devices: cannlab npu-smi info. All options are npu-smi's own."""
+    from cannlab.cli.npu_smi import main as npu_smi_main
+
+    raise typer.Exit(npu_smi_main(ctx.args))
+
+
+@app.command("msprof", cls=Verbatim, hidden=True)
+def msprof(ctx: typer.Context) -> None:
+    """The profiler's command (not emulated yet)."""
+    from cannlab.cli.msprof import main as msprof_main
+
+    raise typer.Exit(msprof_main(ctx.args))
+
+
+@app.command("explain", context_settings={"ignore_unknown_options": True})  # -8005 is a code, not an option
+def explain(
+    code: Annotated[str | None, typer.Argument(help="For example 107002, E10016 or memory.use_after_free.")] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Print every code.")] = False,
+) -> None:
+    """Explain an error code: what it means, usual causes, what to do, the lesson."""
+    from cannlab.cli.explain import run
+
+    if (code is None and not list_all) or (code or "").startswith("--"):
+        raise typer.BadParameter("give a code, or --list", param_hint="CODE")
+    raise typer.Exit(run(code, list_all=list_all))
+
+
+@app.command("lab")
+def lab(
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="Your course folder.")] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+) -> None:
+    """Start JupyterLab in your course folder."""
+    from cannlab.cli.lab import run
+
+    raise typer.Exit(run(folder, browser=browser, port=port))
+
+
+@app.command("learn", cls=Verbatim)
+def learn(ctx: typer.Context) -> None:
+    """The course: start, list, next, check, hint, reset, progress."""
+    raise typer.Exit(_delegate("learn", "cannlab.cli.learn", ctx.args))
+
+
+@app.command("demo", cls=Verbatim)
+def demo(ctx: typer.Context) -> None:
+    """The whole path once: train, export, convert, run, profile, grade."""
+    raise typer.Exit(_delegate("demo", "cannlab.cli.demo", ctx.args))
+
+
+def _delegate(command: str, module: str, arguments: list[str]) -> int:
+    """Call ``main(arguments) -> int`` of the module behind a command."""
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as problem:
+        if problem.name != module:
+            raise
+        from cannlab.errors import CannlabError, diagnose
+
+        raise CannlabError(diagnose("cli.no_course", command=command, problem=str(problem))) from problem
+    return int(found.main(arguments) or 0)
+
+
+def call(arguments: list[str]) -> int:
+    """Run one command line.
+
+    Args:
+        arguments: the words after ``cannlab``.
+
+    Returns:
+        The exit code: 0, 1 (a mistake, or something broken), 2 (bad usage), 130 (interrupted), or the
+        program's own for ``run``, ``atc`` and ``npu-smi``.
+    """
+    from cannlab.errors import CannlabError
+
+    command = typer.main.get_command(app)
+    try:
+        answer = command.main(args=arguments, prog_name="cannlab", standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        print("Interrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except TyperException as error:
+        show = getattr(error, "show", None)  # errors of usage print the usage line too
+        show() if show else print(error.format_message(), file=sys.stderr)
+        return error.exit_code
+    except CannlabError as error:
+        print(error.diagnosis.text(), file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # The reader (head, less) has what it wanted; keep the interpreter from complaining at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return answer if isinstance(answer, int) else 0
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    sys.exit(call(sys.argv[1:]))

@@ -1,0 +1,104 @@
+"""What an instruction costs, in cycles of the core.
+
+Measured on Atlas A2 (1.85 GHz): a vector add takes 22 cycles and one per repeat, two when both sources lie
+in the same bank group, 1.75 when the result meets a source in one bank; a scalar loop over elements takes
+34 cycles per element (two loads, one store); 128-B copies are issued every 21 cycles; copies of 8 and
+32 KB fit a latency of about 250 cycles that overlaps between copies of one pipe. Source: ascend-c 2.5, 2.6
+and the published add ladder. Marked assumed: the rest.
+"""
+
+from __future__ import annotations
+
+import math
+
+from cannlab.machine.core import layout
+from cannlab.machine.core.dtypes import widest
+from cannlab.machine.core.opcodes import Kind, Row
+from cannlab.machine.core.pipes import REPEAT, Space
+from cannlab.soc.soc import Soc
+
+VECTOR_HEAD = 22
+READ_LATENCY = 250
+WRITE_LATENCY = 160
+LOCAL_LATENCY = 30
+"""UB to UB: assumed."""
+COPY_ISSUE = 21
+BURST_ISSUE = 4
+"""Each further block of a strided copy: assumed (2-KB rows reach the full rate, 128-B rows nine tenths)."""
+ISSUE = 2
+"""Scalar cycles to send one instruction to its pipe: assumed."""
+QUEUE_CALL = 4
+"""Scalar cycles of alloc, enque, deque, free: assumed."""
+SCALAR_LOCAL = 10
+SCALAR_GLOBAL = 200
+"""A scalar access that goes out to global memory: assumed, data cache not modelled."""
+QUEUE_DEPTH = 32
+"""Instructions that wait in front of a pipe before the scalar unit has to. Source: ascend-c 2.2."""
+
+# Empty kernels by block count (measured on 950PR; taken for all chips). Source: ascend-c 2.6, kernel timings.
+_LAUNCH_NS = ((1, 1455), (32, 1589), (64, 2160), (128, 3373), (1024, 15996))
+
+
+def launch_ns(blocks: int) -> int:
+    """What a launch costs before its first instruction, in ns, by the number of blocks."""
+    low = _LAUNCH_NS[0]
+    if blocks <= low[0]:
+        return low[1]
+    for high in _LAUNCH_NS[1:]:
+        if blocks <= high[0]:
+            break
+        low = high
+    else:
+        low, high = _LAUNCH_NS[-2], _LAUNCH_NS[-1]
+    return low[1] + (blocks - low[0]) * (high[1] - low[1]) // (high[0] - low[0])
+
+
+def conflict(operands: tuple[tuple[int, int, int], ...], roles: str) -> float:
+    """How much longer a dense vector instruction takes because of banks of the UB. Source: ascend-c 2.5."""
+    sources = [operand[1] >> 5 for operand, role in zip(operands, roles, strict=True) if role == "r"]
+    worst = 1.0
+    if len(sources) > 1 and (sources[0] - sources[1]) % 16 != 8:
+        worst = 2.0
+    target = operands[0][1] >> 5
+    for source in sources:
+        if worst < 1.75 and target >> 11 == source >> 11 and (target - source) % 16 not in (0, 8):
+            worst = 1.75
+    return worst
+
+
+def vector_cycles(row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> int:
+    """Cycles of a vector instruction."""
+    if not dtype:
+        return VECTOR_HEAD
+    if imm[0] == layout.COUNT:
+        count = -(-imm[1] * widest(dtype) // REPEAT)
+    elif len(imm) >= 10:
+        count = layout.repeats(widest(dtype), imm)
+    else:
+        count = imm[0]
+    factor = row.cycles
+    if row.lanewise and len(operands) > 1:
+        factor *= conflict(operands, row.roles)
+    return VECTOR_HEAD + math.ceil(count * factor)
+
+
+class Rates:
+    """Bytes per cycle of a core when so many are at work.
+
+    Args:
+        soc: the chip.
+        active: cores that run blocks at the same time.
+    """
+
+    def __init__(self, soc: Soc, active: int) -> None:
+        bandwidth = soc.ddr_gbps * 1000.0 / soc.vector_mhz
+        self.share = bandwidth / active
+        """Global memory's bandwidth, shared evenly; reads and writes together."""
+        self.read = bandwidth / soc.ai_cores
+        self.write = float(soc.ub_to_ddr_rate)
+        self.local = float(REPEAT)
+
+
+def is_global(row: Row, operands: tuple[tuple[int, int, int], ...]) -> bool:
+    """True when a copy or scalar access goes to global memory."""
+    return row.kind in (Kind.MOVE, Kind.SCALAR) and any(operand[0] > Space.UB for operand in operands)

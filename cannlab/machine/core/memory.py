@@ -1,0 +1,96 @@
+"""The bytes that a kernel sees: its arguments in global memory and the local buffers of the core.
+
+Blocks run one after another, so one set of local buffers serves all of them; it is poisoned before each
+block, so that nothing of another block can be read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannlab.machine.core.dtypes import NUMPY
+from cannlab.machine.core.pipes import GM_SLACK, Space, capacity
+from cannlab.soc.soc import Soc
+
+POISON = 0xFF
+"""Every float is NaN and every signed integer -1."""
+_CACHED_VIEWS = 8192
+
+
+class OutOfRange(Exception):
+    """An operand that leaves its allocation."""
+
+    def __init__(self, allocation: int, offset: int, size: int, limit: int) -> None:
+        super().__init__(allocation, offset, size, limit)
+        self.allocation, self.offset, self.size, self.limit = allocation, offset, size, limit
+
+
+class Memory:
+    """Kernel arguments (allocations 0 and up) and local buffers (below 0) as bytes.
+
+    Args:
+        soc: the chip whose capacities count.
+        arguments: one array per argument in global memory; its bytes are copied in, C order.
+
+    Attributes:
+        spare: operands that reached into the spare bytes behind an argument, since last asked.
+    """
+
+    def __init__(self, soc: Soc, arguments: list[NDArray[Any]]) -> None:
+        self.sizes = [int(array.nbytes) for array in arguments]
+        self._buffers: dict[int, NDArray[np.uint8]] = {}
+        for number, array in enumerate(arguments):
+            buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
+            buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
+            self._buffers[number] = buffer
+        self._local = [space for space in Space if capacity(soc, space)]
+        for space in self._local:
+            self._buffers[int(space)] = np.full(capacity(soc, space), POISON, dtype=np.uint8)
+        self._views: dict[tuple[int, int, int, int], NDArray[Any]] = {}
+        self.spare: list[tuple[int, int, int]] = []
+        self.compare_mask = np.zeros(16, dtype=np.uint8)
+        self.deq_scale = 1.0
+        self._dirty: set[int] = set()
+
+    def start_block(self) -> None:
+        """Forget what an earlier block left in the core."""
+        self._buffers[int(Space.UB)][:] = POISON
+        for space in self._dirty:
+            self._buffers[space][:] = POISON
+        self._dirty.clear()
+        self.compare_mask[:] = 0
+        self.deq_scale = 1.0
+
+    def limit(self, allocation: int) -> int:
+        """Bytes of an allocation that belong to the kernel."""
+        return self.sizes[allocation] if allocation >= 0 else len(self._buffers[allocation])
+
+    def view(self, operand: tuple[int, int, int], code: int) -> NDArray[Any]:
+        """The operand's bytes as elements of a type, writable; OutOfRange when they leave the allocation."""
+        allocation, offset, size = operand
+        key = (allocation, offset, size, code)
+        found = self._views.get(key)
+        if found is None:
+            found = self._views[key] = self._new_view(allocation, offset, size, code)
+        return found
+
+    def _new_view(self, allocation: int, offset: int, size: int, code: int) -> NDArray[Any]:
+        buffer = self._buffers.get(allocation)
+        if buffer is None:
+            raise OutOfRange(allocation, offset, size, 0)
+        if offset < 0 or offset + size > len(buffer):
+            raise OutOfRange(allocation, offset, size, self.limit(allocation))
+        if allocation >= 0 and offset + size > self.sizes[allocation]:
+            self.spare.append((allocation, offset, size))
+        if allocation < Space.UB:
+            self._dirty.add(allocation)
+        if len(self._views) >= _CACHED_VIEWS:
+            self._views.clear()
+        return buffer[offset : offset + size].view(NUMPY[code])
+
+    def outputs(self) -> list[NDArray[np.uint8]]:
+        """The bytes of every argument as they are now; copies."""
+        return [self._buffers[number][:size].copy() for number, size in enumerate(self.sizes)]

@@ -1,0 +1,477 @@
+"""The one table from operation to meaning.
+
+A row says what an instruction computes, on which pipe, which operands it reads and writes, which element
+types the chip has for it and what a repeat costs. Live execution and replay both call ``row.execute``.
+Numbers are part of the record's format: add rows, never renumber them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from cannlab.machine.core import compare, conversion, elementwise, gathering, layout, movement, reductions
+from cannlab.machine.core.dtypes import CODES, NAMES, SIZES, pack, unpack, widest
+from cannlab.machine.core.memory import Memory
+from cannlab.machine.core.pipes import BLOCK, REPEAT, Pipe
+
+Operands = tuple[tuple[int, int, int], ...]
+Imm = tuple[int, ...]
+Execute = Callable[[Memory, int, Imm, Operands], None]
+Touch = Callable[[int, Imm], layout.Spans]
+
+
+class Kind(IntEnum):
+    """How the checks and the clock treat a row."""
+
+    VECTOR = 0
+    MOVE = 1
+    SCALAR = 2
+    FLAG = 3
+    BARRIER = 4
+    QUEUE = 5
+    BLOCK = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operation.
+
+    Attributes:
+        number, name: its number in the record and its name (that of pyasc).
+        kind: how checks and clock treat it.
+        pipe: the pipe it runs on; a copy names its pipe in each instruction.
+        execute: its data effect.
+        roles: one letter per operand: r read, w written, x both.
+        touches: byte spans of each operand from its start; None means all its bytes.
+        lanewise: lane i of the result depends on lane i of the sources only.
+        types: legal element types of its operands, packed; empty means all.
+        align: alignment in bytes of each operand in a local buffer (0: its element's size).
+        cycles: cycles per repeat of a vector instruction.
+    """
+
+    number: int
+    name: str
+    kind: Kind
+    pipe: Pipe
+    execute: Execute
+    roles: str = ""
+    touches: tuple[Touch | None, ...] = ()
+    lanewise: bool = False
+    types: frozenset[int] = frozenset()
+    align: tuple[int, ...] = ()
+    cycles: float = 1.0
+
+
+ROWS: dict[int, Row] = {}
+BY_NAME: dict[str, Row] = {}
+
+
+def _add(number: int, name: str, kind: Kind, pipe: Pipe, execute: Execute, **rest: object) -> None:
+    roles = str(rest.get("roles", ""))
+    rest.setdefault("align", (BLOCK,) * len(roles))
+    rest.setdefault("touches", (None,) * len(roles))
+    row = Row(number, name, kind, pipe, execute, **rest)  # type: ignore[arg-type]
+    if number in ROWS or name in BY_NAME:
+        raise ValueError(f"{number} {name} stands twice in the table of operations")
+    ROWS[number] = BY_NAME[name] = row
+
+
+def same(names: str, operands: int) -> frozenset[int]:
+    """Packed types of operands that share one of the named types."""
+    return frozenset(pack(*[CODES[name]] * operands) for name in names.split())
+
+
+def each(combinations: Iterable[tuple[str, ...]]) -> frozenset[int]:
+    """Packed types of the given combinations (first operand first)."""
+    return frozenset(pack(*(CODES[name] for name in names)) for names in combinations)
+
+
+def _strided(operand: int) -> Touch:
+    def touch(dtype: int, imm: Imm) -> layout.Spans:
+        size = SIZES[unpack(dtype)[operand]]
+        form = imm[:2] if imm[0] == layout.COUNT else imm[:10]
+        return layout.spans(size, widest(dtype), form, operand)
+
+    return touch
+
+
+_STRIDED = tuple(_strided(operand) for operand in range(3))
+
+# Cycles per repeat. add: measured (ascend-c 2.6: 22 + repeats). The others are assumed in proportion: the
+# documents give no figures, except that a reduction takes 2 to 5 times as long as add.
+_SLOW = {"div": 4.0, "exp": 4.0, "ln": 4.0, "sqrt": 4.0, "rsqrt": 2.0, "reciprocal": 2.0}
+_NUMERIC = "int16 float16 int32 float32"
+_FLOAT = "float16 float32"
+_ANY_16_32 = "int16 uint16 float16 int32 uint32 float32"
+
+_BINARY_TYPES = {
+    **dict.fromkeys(("add", "sub", "mul", "max", "min"), same(_NUMERIC, 3)),
+    **dict.fromkeys(("div", "fused_mul_add", "fused_mul_add_relu", "mul_add_dst"), same(_FLOAT, 3)),
+    **dict.fromkeys(("add_relu", "sub_relu"), same("int16 float16 float32", 3)),
+    **dict.fromkeys(("bitwise_and", "bitwise_or"), same("int16 uint16", 3)),
+    **dict.fromkeys(
+        ("add_relu_cast", "sub_relu_cast"),
+        each([("int8", "float16", "float16"), ("float16", "float32", "float32"), ("int8", "int16", "int16")]),
+    ),
+    "mul_cast": each([("int8", "float16", "float16"), ("uint8", "float16", "float16")]),
+}
+_ACCUMULATES = ("fused_mul_add", "fused_mul_add_relu", "mul_add_dst")
+for _number, (_name, _compute) in enumerate(elementwise.BINARY.items(), start=1):
+    _add(
+        _number,
+        _name,
+        Kind.VECTOR,
+        Pipe.V,
+        elementwise.run(_compute),
+        roles="xrr" if _name in _ACCUMULATES else "wrr",
+        touches=_STRIDED,
+        lanewise=True,
+        types=_BINARY_TYPES[_name],
+        cycles=_SLOW.get(_name, 1.0),
+    )
+
+_UNARY_TYPES = {
+    **dict.fromkeys(("abs", "exp", "ln", "reciprocal", "rsqrt", "sqrt"), same(_FLOAT, 2)),
+    "relu": same("float16 float32 int32", 2),
+    "bitwise_not": same("int16 uint16", 2),
+}
+for _number, (_name, _compute) in enumerate(elementwise.UNARY.items(), start=40):
+    _add(
+        _number,
+        _name,
+        Kind.VECTOR,
+        Pipe.V,
+        elementwise.run(_compute),
+        roles="wr",
+        touches=_STRIDED[:2],
+        lanewise=True,
+        types=_UNARY_TYPES[_name],
+        cycles=_SLOW.get(_name, 1.0),
+    )
+
+_SCALAR_TYPES = {
+    **dict.fromkeys(("adds", "muls", "maxs", "mins"), same(_NUMERIC, 2)),
+    "leaky_relu": same(_FLOAT, 2),
+    **dict.fromkeys(("shift_left", "shift_right"), same("int16 uint16 int32 uint32", 2)),
+    "axpy": same(_FLOAT, 2) | each([("float32", "float16")]),
+}
+for _number, (_name, _compute) in enumerate(elementwise.SCALAR.items(), start=60):
+    _add(
+        _number,
+        _name,
+        Kind.VECTOR,
+        Pipe.V,
+        elementwise.run(_compute),
+        roles="xr" if _name == "axpy" else "wr",
+        touches=_STRIDED[:2],
+        lanewise=True,
+        types=_SCALAR_TYPES[_name],
+    )
+
+
+def _cast(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    mode = imm[layout.head(imm)]
+    scale = memory.deq_scale
+
+    def compute(dst: elementwise.Array, src: list[elementwise.Array], _: Imm) -> None:
+        conversion.cast(dst, src[0], mode, scale)
+
+    elementwise.run(compute)(memory, dtype, imm, operands)
+
+
+_V = Kind.VECTOR
+_add(
+    80,
+    "duplicate",
+    _V,
+    Pipe.V,
+    elementwise.run(elementwise.duplicate),
+    roles="w",
+    touches=_STRIDED[:1],
+    types=same(_ANY_16_32, 1),
+)
+_add(
+    81,
+    "copy",
+    _V,
+    Pipe.V,
+    elementwise.run(elementwise.copy),
+    roles="wr",
+    touches=_STRIDED[:2],
+    lanewise=True,
+    types=same(_ANY_16_32, 2),
+)
+_add(
+    82,
+    "cast",
+    _V,
+    Pipe.V,
+    _cast,
+    roles="wr",
+    touches=_STRIDED[:2],
+    lanewise=True,
+    types=each((dst, src) for src, dst in conversion.PAIRS),
+)
+
+
+def _eight(dtype: int, imm: Imm) -> layout.Spans:
+    return ((0, imm[0] * 8 * SIZES[unpack(dtype)[1]]),) if imm[0] else ()
+
+
+def _blocks(dtype: int, imm: Imm) -> layout.Spans:
+    return layout.runs(gathering.block_starts(imm[0], max(imm[1], 1), imm[2]), BLOCK)
+
+
+def _offsets(dtype: int, imm: Imm) -> layout.Spans:
+    size = SIZES[unpack(dtype)[0]]
+    lanes = imm[1] if imm[0] == layout.COUNT else imm[1] * (REPEAT // size)
+    return ((0, lanes * SIZES[unpack(dtype)[2]]),) if lanes else ()
+
+
+_add(83, "brcb", _V, Pipe.V, gathering.brcb, roles="wr", touches=(_blocks, _eight), types=same(_ANY_16_32, 2))
+_add(
+    84,
+    "gather",
+    _V,
+    Pipe.V,
+    gathering.gather,
+    roles="wrr",
+    touches=(_STRIDED[0], None, _offsets),
+    types=each((name, name, "uint32") for name in _ANY_16_32.split()),
+    cycles=4.0,
+)
+_add(
+    85,
+    "gatherb",
+    _V,
+    Pipe.V,
+    gathering.gatherb,
+    roles="wrr",
+    touches=(_blocks, None, lambda dtype, imm: ((0, imm[0] * 32),)),
+    types=each((name, name, "uint32") for name in ("uint16", "uint32")),
+    cycles=4.0,
+)
+_add(
+    86,
+    "gather_mask",
+    _V,
+    Pipe.V,
+    gathering.gather_mask,
+    roles="wr",
+    types=same(_ANY_16_32, 2),
+    cycles=2.0,
+)
+_add(
+    87,
+    "gather_mask_tensor",
+    _V,
+    Pipe.V,
+    gathering.gather_mask,
+    roles="wrr",
+    types=each((name, name, "uint16" if SIZES[CODES[name]] == 2 else "uint32") for name in _ANY_16_32.split()),
+    cycles=2.0,
+)
+
+
+# -- compare and select -------------------------------------------------------------------------------
+
+
+def _result_bits(dtype: int, imm: Imm) -> layout.Spans:
+    size = SIZES[unpack(dtype)[1]]
+    found = compare.bit_bytes(size, imm)
+    return ((0, found),) if found else ()
+
+
+def _compared(operand: int) -> Touch:
+    def touch(dtype: int, imm: Imm) -> layout.Spans:
+        size = SIZES[unpack(dtype)[1]]
+        if imm[0] == layout.COUNT:
+            return layout.spans(size, size, imm[:2], operand)
+        return layout.spans(size, size, compare.unmasked(size, imm), operand)
+
+    return touch
+
+
+def _registered(operand: int) -> Touch:
+    def touch(dtype: int, imm: Imm) -> layout.Spans:
+        size = SIZES[unpack(dtype)[0]]
+        return layout.spans(size, size, compare.unmasked(size, imm), operand)
+
+    return touch
+
+
+def _select_bits(dtype: int, imm: Imm) -> layout.Spans:
+    size = SIZES[unpack(dtype)[0]]
+    if imm[layout.head(imm)] == compare.REGISTER:
+        return ((0, REPEAT // size // 8),)
+    found = compare.bit_bytes(size, imm)
+    return ((0, found),) if found else ()
+
+
+def _select_part(operand: int) -> Touch:
+    def touch(dtype: int, imm: Imm) -> layout.Spans:
+        size = SIZES[unpack(dtype)[0]]
+        form = imm[:2] if imm[0] == layout.COUNT else imm[:10]
+        return layout.spans(size, size, form, operand)
+
+    return touch
+
+
+_SELECT = tuple(_select_part(operand) for operand in range(3))
+_BIT_TYPES = ("uint8", "int8", "uint16", "uint32", "uint64")
+_add(
+    100,
+    "compare",
+    _V,
+    Pipe.V,
+    compare.compare,
+    roles="wrr",
+    touches=(_result_bits, _compared(1), _compared(2)),
+    types=each((bits, kind, kind) for bits in ("uint8", "int8") for kind in ("float16", "float32", "int32")),
+)
+_add(
+    101,
+    "compare_scalar",
+    _V,
+    Pipe.V,
+    compare.compare_scalar,
+    roles="wr",
+    touches=(_result_bits, _compared(1)),
+    types=each(("uint8", kind) for kind in ("float16", "float32", "int32")),
+)
+_add(
+    102,
+    "compare_register",
+    _V,
+    Pipe.V,
+    compare.compare_register,
+    roles="rr",
+    touches=(_registered(0), _registered(1)),
+    types=same("float16 float32 int32", 2),
+)
+_add(103, "get_cmp_mask", _V, Pipe.V, compare.get_mask, roles="w", touches=(lambda dtype, imm: ((0, 16),),))
+_add(104, "set_cmp_mask", _V, Pipe.V, compare.set_mask, roles="r", touches=(lambda dtype, imm: ((0, 16),),))
+_add(
+    105,
+    "select",
+    _V,
+    Pipe.V,
+    compare.select(True),
+    roles="wrrr",
+    touches=(_SELECT[0], _select_bits, _SELECT[1], _SELECT[2]),
+    types=each((kind, bits, kind, kind) for bits in _BIT_TYPES for kind in ("float16", "float32")),
+)
+_add(
+    106,
+    "select_scalar",
+    _V,
+    Pipe.V,
+    compare.select(False),
+    roles="wrr",
+    touches=(_SELECT[0], _select_bits, _SELECT[1]),
+    types=each((kind, bits, kind) for bits in _BIT_TYPES for kind in ("float16", "float32")),
+)
+_add(
+    107,
+    "select_register",
+    _V,
+    Pipe.V,
+    compare.select_register(True),
+    roles="wrr",
+    touches=_SELECT,
+    types=same(_FLOAT, 3),
+)
+
+# -- reductions ---------------------------------------------------------------------------------------
+
+
+def _reduced(dtype: int, imm: Imm) -> layout.Spans:
+    size = SIZES[unpack(dtype)[1]]
+    form = imm[:2] if imm[0] == layout.COUNT else imm[:10]
+    return layout.spans(size, size, form, 1)
+
+
+_PAIR = same(_FLOAT, 2)
+_INDEXED = _PAIR | each([("uint32", "float16"), ("uint32", "float32")])
+for _number, _name, _execute, _written, _types, _align, _cycles in (
+    (120, "whole_reduce_sum", reductions.whole_sum, reductions.whole_dst, _PAIR, 0, 2.0),
+    (121, "whole_reduce_max", reductions.whole_extreme(True), reductions.whole_dst, _INDEXED, 0, 2.0),
+    (122, "whole_reduce_min", reductions.whole_extreme(False), reductions.whole_dst, _INDEXED, 0, 2.0),
+    (123, "block_reduce_sum", reductions.block("sum"), reductions.block_dst, _PAIR, 0, 2.0),
+    (124, "block_reduce_max", reductions.block("max"), reductions.block_dst, _PAIR, 0, 2.0),
+    (125, "block_reduce_min", reductions.block("min"), reductions.block_dst, _PAIR, 0, 2.0),
+    (126, "pair_reduce_sum", reductions.pair_sum, reductions.pair_dst, _PAIR, 0, 2.0),
+    (127, "reduce_sum", reductions.total_sum, reductions.total_dst, _PAIR, 0, 3.0),
+    (128, "reduce_max", reductions.total_extreme(True), reductions.total_dst, _PAIR, 0, 3.0),
+    (129, "reduce_min", reductions.total_extreme(False), reductions.total_dst, _PAIR, 0, 3.0),
+):
+    _add(
+        _number,
+        _name,
+        _V,
+        Pipe.V,
+        _execute,
+        roles="wr",
+        touches=(_written, _reduced),
+        types=_types,
+        align=(_align, BLOCK),
+        cycles=_cycles,
+    )
+
+# -- movement and scalar access -----------------------------------------------------------------------
+
+
+def _copied(gap: int) -> Touch:
+    def touch(dtype: int, imm: Imm) -> layout.Spans:
+        return movement.rows(imm[0], imm[1], imm[gap])
+
+    return touch
+
+
+_add(150, "data_copy", Kind.MOVE, Pipe.MTE2, movement.copy, roles="wr", touches=(_copied(3), _copied(2)))
+_add(
+    151,
+    "data_copy_pad",
+    Kind.MOVE,
+    Pipe.MTE2,
+    movement.pad,
+    roles="wr",
+    touches=(lambda dtype, imm: movement.pad_written(imm), _copied(2)),
+)
+_add(160, "set_value", Kind.SCALAR, Pipe.S, movement.store, roles="w", align=(0,))
+_add(161, "get_value", Kind.SCALAR, Pipe.S, movement.nothing, roles="r", align=(0,))
+
+
+def _set_deq(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    from cannlab.machine.core.floats import from_bits
+
+    memory.deq_scale = from_bits(imm[0])
+
+
+_add(162, "set_deq_scale", Kind.SCALAR, Pipe.S, _set_deq)
+
+# -- synchronisation, queues, blocks ------------------------------------------------------------------
+
+_add(180, "set_flag", Kind.FLAG, Pipe.S, movement.nothing)
+"""imm: event, id."""
+_add(181, "wait_flag", Kind.FLAG, Pipe.S, movement.nothing)
+_add(182, "pipe_barrier", Kind.BARRIER, Pipe.S, movement.nothing)
+"""imm: pipe, or ALL_PIPES."""
+_add(190, "queue_init", Kind.QUEUE, Pipe.S, movement.nothing)
+"""imm: queue, source position's event (enque), event back (free), depth; operands: its buffers."""
+_add(191, "queue_alloc", Kind.QUEUE, Pipe.S, movement.nothing)
+"""imm: queue, buffer."""
+_add(192, "queue_enque", Kind.QUEUE, Pipe.S, movement.nothing)
+_add(193, "queue_deque", Kind.QUEUE, Pipe.S, movement.nothing)
+_add(194, "queue_free", Kind.QUEUE, Pipe.S, movement.nothing)
+_add(195, "pipe_reset", Kind.QUEUE, Pipe.S, movement.nothing)
+"""The TPipe forgets its buffers (destroy, reset, init)."""
+_add(200, "block_start", Kind.BLOCK, Pipe.S, movement.nothing)
+"""imm: block, of how many."""
+
+
+def type_names(packed: int) -> str:
+    """Packed element types for a person."""
+    return ", ".join(NAMES[code] for code in unpack(packed))

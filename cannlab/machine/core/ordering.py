@@ -1,0 +1,344 @@
+"""Happens-before: is every pair of accesses to the same bytes ordered, whatever the schedule?
+
+Each pipe knows, of every pipe, up to which instruction it has certainly finished (a vector clock whose
+ticks are instruction numbers). Flags, queue events and barriers hand that knowledge on; an access that
+meets another one which its pipe does not know to be finished is a race.
+
+``auto`` assumes what the compiler's automatic synchronisation inserts: scalar accesses against the other
+pipes, and hazards inside a pipe. ``strict`` assumes the hardware alone. Source: ascend-c 0.4, 2.3; pyasc 1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cannlab.machine.core import layout
+from cannlab.machine.core.access import element_size, touched
+from cannlab.machine.core.dtypes import BYTE, SIZES, unpack, widest
+from cannlab.machine.core.memory import Memory
+from cannlab.machine.core.opcodes import Kind, Row
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, GM_SLACK, PIPES, HardEvent, Pipe, Space
+from cannlab.machine.core.queues import Buffer, State
+from cannlab.machine.core.shadow import Cell, Shadow
+
+Report = Callable[..., None]
+"""report(rule, instruction, others, **facts)"""
+Operand = tuple[int, int, int]
+_S = int(Pipe.S)
+
+
+class Ordering:
+    """The clocks and shadows of a launch.
+
+    Args:
+        memory: the launch's memory, for the sizes.
+        report: called with each broken rule.
+        strict: judge by the hardware alone.
+    """
+
+    def __init__(self, memory: Memory, report: Report, strict: bool) -> None:
+        self._report = report
+        self._strict = strict
+        self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in (Space.UB,)}
+        self._global = {number: Shadow(size + GM_SLACK, True) for number, size in enumerate(memory.sizes)}
+        self._memory = memory
+        self._unsettled: list[tuple[Operand, NDArray[np.uint8], int, int]] = []
+        self.waited: list[int] = []
+        """Instructions that the automatic synchronisation made the last one wait for."""
+        self.start_block(-1)
+
+    def start_block(self, instruction: int) -> None:
+        """A block begins: a fresh core."""
+        self._first = instruction
+        self.known = [[instruction] * PIPES for _ in range(PIPES)]
+        self.last = [instruction] * PIPES
+        self.flags: dict[tuple[int, int], tuple[list[int], int]] = {}
+        self._manual = [[-1] * PIPES for _ in range(PIPES)]
+        for shadow in self._local.values():
+            shadow.clear()
+
+    # -- who has finished what ------------------------------------------------------------------------
+
+    def snapshot(self, pipe: int) -> list[int]:
+        """What is finished once everything issued to the pipe so far is."""
+        done = self.known[pipe].copy()
+        done[pipe] = self.last[pipe]
+        return done
+
+    def join(self, pipe: int, done: Sequence[int]) -> None:
+        """The pipe goes on only after all of that is finished. Waiting scalar code holds back every pipe."""
+        pipes = range(PIPES) if pipe == _S else (pipe,)
+        for each in pipes:
+            self.known[each] = [a if a > b else b for a, b in zip(self.known[each], done, strict=True)]
+
+    def barrier(self, pipe: int) -> None:
+        """pipe_barrier."""
+        if pipe != ALL_PIPES:
+            self.known[pipe][pipe] = self.last[pipe]
+            return
+        for each in range(PIPES):
+            self.known[each] = self.last.copy()
+            self._manual[each] = self.last.copy()
+
+    def set_flag(self, event: int, identity: int, instruction: int) -> None:
+        """set_flag: the event carries what its source pipe has finished."""
+        key = (event, identity)
+        if key in self.flags:
+            self._report(
+                "kernel.flag_set_twice",
+                instruction,
+                (("set before at", self.flags[key][1]),),
+                event=HardEvent(event).name,
+                id=identity,
+            )
+        self.flags[key] = (self.snapshot(EVENT_PIPES[event][0]), instruction)
+
+    def wait_flag(self, event: int, identity: int) -> bool:
+        """wait_flag; False when nothing set it."""
+        found = self.flags.pop((event, identity), None)
+        if found is None:
+            return False
+        source, waits = EVENT_PIPES[event]
+        self.join(waits, found[0])
+        self._manual[waits][source] = found[0][source]
+        return True
+
+    def end_block(self, instruction: int) -> None:
+        """Flags that nobody waited for leak into the next kernel."""
+        for (event, identity), (_, where) in self.flags.items():
+            self._report("kernel.flag_leaked", where, (), event=HardEvent(event).name, id=identity)
+
+    # -- buffers --------------------------------------------------------------------------------------
+
+    def own(self, buffer: Buffer) -> None:
+        """The bytes of a buffer belong to its queue from now on."""
+        shadow = self._local.get(buffer.space)
+        if shadow is not None:
+            for cell in shadow.cells(buffer.start, buffer.start + buffer.size):
+                cell.owner = buffer
+
+    def disown(self) -> None:
+        """The TPipe gave its buffers back; what was written stays written."""
+        for shadow in self._local.values():
+            for cell in shadow._cells:
+                cell.owner = None
+
+    def forget(self, buffer: Buffer) -> None:
+        """A buffer just handed out holds nothing that may be relied on."""
+        shadow = self._local.get(buffer.space)
+        if shadow is not None:
+            for cell in shadow.cells(buffer.start, buffer.start + buffer.size):
+                cell.defined = False
+
+    # -- accesses -------------------------------------------------------------------------------------
+
+    def _cells(self, operand: Operand, spans: layout.Spans | None) -> list[Cell]:
+        allocation, offset, size = operand
+        shadow = self._global.get(allocation) if allocation >= 0 else self._local.get(allocation)
+        if shadow is None:
+            return []
+        if spans is None:
+            return shadow.cells(offset, offset + size)
+        if len(spans) == 1:
+            return shadow.cells(offset + spans[0][0], offset + spans[0][1])
+        found: list[Cell] = []
+        for start, end in spans:
+            found += shadow.cells(offset + start, offset + end)
+        return found
+
+    def access(self, number: int, row: Row, pipe: int, dtype: int, imm: tuple[int, ...], operands: Any) -> None:
+        """Judge one instruction's reads and writes and remember them."""
+        spans = touched(row, dtype, imm)
+        roles = row.roles
+        undefined: list[tuple[int, Cell]] = []
+        if self.waited:
+            self.waited = []
+        for place, operand in enumerate(operands):
+            if roles[place] == "w":
+                continue
+            cells = self._cells(operand, spans[place])
+            loose = spans[place] is None and row.kind == Kind.VECTOR
+            for cell in cells:
+                if not cell.defined and not loose:
+                    undefined.append((place, cell))
+                if cell.writer >= 0 and cell.writer > self.known[pipe][cell.writer_pipe]:
+                    self._after_write(number, pipe, cell, "reads", False)
+                elif -1 < cell.writer < self._first and operand[0] >= 0:
+                    self._blocks(number, cell.writer, operand, "reads", "written")
+                if cell.owner is not None:
+                    self._owned(number, pipe, cell, True)
+                if not cell.readers:
+                    cell.first_reader = number
+                cell.readers[pipe] = number
+        tainted = self._undefined(number, row, dtype, imm, operands, undefined) if undefined else ()
+        for place, operand in enumerate(operands):
+            if roles[place] == "r":
+                continue
+            for cell in self._cells(operand, spans[place]):
+                self._write(number, row, pipe, imm, operand, cell)
+            if spans[place] is None or len(spans[place] or ()) == 1:
+                shadow = self._local.get(operand[0])
+                if shadow is not None:
+                    start, end = spans[place][0] if spans[place] else (0, operand[2])  # type: ignore[index]
+                    shadow.merge(operand[1] + start, operand[1] + end)
+        if tainted:
+            for cell in self._cells(operands[0], tainted):
+                cell.defined = False
+        self.last[pipe] = number
+
+    def _write(
+        self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, cell: Cell
+    ) -> None:
+        known = self.known[pipe]
+        atomic = imm[4] if row.name == "data_copy" and operand[0] >= 0 else 0
+        if cell.writer > known[cell.writer_pipe] and not (atomic and atomic == cell.atomic):
+            self._after_write(number, pipe, cell, "overwrites", True)
+        elif -1 < cell.writer < self._first and operand[0] >= 0 and not (atomic and atomic == cell.atomic):
+            part = (operand[0], cell.start, cell.end - cell.start)
+            self._unsettled.append((part, self._memory.view(part, BYTE).copy(), number, cell.writer))
+        for reader, when in cell.readers.items():
+            if when > known[reader] and reader != pipe:
+                self._after_read(number, pipe, cell, reader, when)
+        if cell.readers and operand[0] >= 0 and -1 < cell.first_reader < self._first:
+            self._blocks(number, cell.first_reader, operand, "writes", "read")
+        if cell.owner is not None:
+            self._owned(number, pipe, cell, False)
+        cell.writer, cell.writer_pipe, cell.defined, cell.atomic = number, pipe, True, atomic
+        if cell.readers:
+            cell.readers = {}
+
+    def settle(self) -> None:
+        """After the data effect: two blocks that wrote the same bytes with the same values are no race."""
+        unsettled, self._unsettled = self._unsettled, []
+        for part, before, number, other in unsettled:
+            if not np.array_equal(before, self._memory.view(part, BYTE)):
+                self._blocks(number, other, part, "overwrites", "written")
+
+    @property
+    def unsettled(self) -> bool:
+        """True when :meth:`settle` has something to look at."""
+        return bool(self._unsettled)
+
+    def _automatic(self, pipe: int, other: int, when: int) -> bool:
+        """Would the compiler order this pair? Then the wait is remembered."""
+        if self._strict or not (pipe == other or _S in (pipe, other)):
+            return False
+        if pipe != other:
+            self.waited.append(when)
+            for known in self.known:
+                known[other] = max(known[other], when)
+        return True
+
+    def _after_write(self, number: int, pipe: int, cell: Cell, does: str, writes: bool) -> None:
+        if self._automatic(pipe, cell.writer_pipe, cell.writer):
+            return
+        self._race(number, pipe, cell.writer, cell.writer_pipe, does, "written", cell)
+
+    def _after_read(self, number: int, pipe: int, cell: Cell, reader: int, when: int) -> None:
+        if self._automatic(pipe, reader, when):
+            return
+        self._race(number, pipe, when, reader, "overwrites", "read", cell)
+
+    def _race(self, number: int, pipe: int, other: int, other_pipe: int, does: str, did: str, cell: Cell) -> None:
+        if pipe == other_pipe:
+            self._report(
+                "kernel.race_in_pipe",
+                number,
+                ((f"{did} at", other),),
+                pipe=Pipe(pipe).name,
+                does=does,
+                did=did,
+            )
+            return
+        source, waits = Pipe(other_pipe).name, Pipe(pipe).name
+        self._report(
+            "kernel.race",
+            number,
+            ((f"{did} at", other),),
+            pipe=waits,
+            other=source,
+            does=does,
+            did=did,
+            event=f"{source}_{waits}",
+            start=cell.start,
+            end=cell.end,
+        )
+
+    def _blocks(self, number: int, other: int, operand: Operand, does: str, did: str) -> None:
+        self._report(
+            "kernel.race_blocks",
+            number,
+            ((f"{did} at", other),),
+            does=does,
+            did=did,
+            argument=operand[0],
+            start=operand[1],
+            end=operand[1] + operand[2],
+        )
+
+    def _owned(self, number: int, pipe: int, cell: Cell, reads: bool) -> None:
+        buffer = cell.owner
+        assert buffer is not None
+        state = buffer.state
+        if state in (State.DEQUEUED, State.WHOLE):
+            return
+        if state is State.ALLOCATED:
+            produces = buffer.queue.produces
+            if (
+                reads
+                and cell.writer > buffer.since
+                and cell.writer_pipe == produces
+                and pipe == buffer.queue.consumes
+                and pipe != produces
+                and self._manual[pipe][produces] < cell.writer
+            ):
+                self._report("kernel.queue_bypassed", number, (("filled at", cell.writer),), pipe=Pipe(pipe).name)
+            return
+        rule = "kernel.queue_enqueued" if state is State.ENQUEUED else "kernel.queue_freed"
+        self._report(rule, number, (("given away at", buffer.since),) if buffer.since >= 0 else ())
+
+    # -- undefined bytes ------------------------------------------------------------------------------
+
+    def _undefined(
+        self,
+        number: int,
+        row: Row,
+        dtype: int,
+        imm: tuple[int, ...],
+        operands: Any,
+        undefined: list[tuple[int, Cell]],
+    ) -> layout.Spans:
+        """Lane by lane operations pass undefined lanes on; anything else that reads one is reported."""
+        if row.name == "data_copy" and operands[0][0] < 0 and imm[0] == 1:
+            base = operands[1][1]
+            return tuple((max(cell.start - base, 0), min(cell.end - base, operands[1][2])) for _, cell in undefined)
+        if not row.lanewise:
+            place, cell = undefined[0]
+            self._report(
+                "kernel.undefined",
+                number,
+                (),
+                name=row.name,
+                start=cell.start - operands[place][1],
+                elements=(cell.start - operands[place][1]) // element_size(dtype, place),
+            )
+            for _, each in undefined:
+                each.defined = True
+            return ()
+        codes = unpack(dtype)
+        width = widest(dtype)
+
+        def lanes(place: int) -> NDArray[np.int64]:
+            if imm[0] == layout.COUNT:
+                return np.arange(imm[1], dtype=np.int64)
+            return layout.indices(SIZES[codes[place]], width, imm[:10], place)
+
+        bad = np.zeros(len(lanes(0)), dtype=bool)
+        for place, cell in undefined:
+            at = lanes(place) * SIZES[codes[place]] + operands[place][1]
+            bad |= (at >= cell.start) & (at < cell.end)
+        return layout.runs(lanes(0)[bad], SIZES[codes[0]])

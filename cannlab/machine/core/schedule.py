@@ -1,0 +1,235 @@
+"""When each instruction starts and ends: list scheduling over the record.
+
+The scalar unit issues in program order; an instruction starts when its pipe is free and what it waits for
+is done. Global memory is a channel that a core's copies share with those of the other cores. Blocks beyond
+the cores run in waves. All times inside are whole cycles; the result is in ns.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cannlab.machine.core import cost
+from cannlab.machine.core.opcodes import Kind, Row
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, Pipe, Space
+from cannlab.machine.core.queues import Buffer
+from cannlab.soc.soc import Soc
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_S, _V, _MTE2, _MTE3 = int(Pipe.S), int(Pipe.V), int(Pipe.MTE2), int(Pipe.MTE3)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a launch takes.
+
+    Attributes:
+        ns: the whole launch, launch cost included.
+        launch_ns: the launch cost.
+        busy: pipe name -> ns in which that pipe of some core was at work, summed over the cores.
+        blocks: (core, start, end) of every block in ns.
+        spans: int64, shape (instructions, 2): start and end of every instruction of the record in ns.
+        cores: cores that ran blocks.
+    """
+
+    ns: int
+    launch_ns: int
+    busy: dict[str, int]
+    blocks: tuple[tuple[int, int, int], ...]
+    spans: NDArray[np.int64]
+    cores: int
+
+
+class Schedule:
+    """The timelines of a launch, block after block.
+
+    Args:
+        soc: the chip.
+        blocks: blocks of the launch.
+    """
+
+    def __init__(self, soc: Soc, blocks: int) -> None:
+        self._soc = soc
+        self._blocks = blocks
+        self._cores = max(1, min(blocks, soc.kernel_cores))
+        self._rates = cost.Rates(soc, self._cores)
+        self._starts = array("q")
+        self._ends = array("q")
+        self._marks: list[int] = []
+        self._lengths: list[int] = []
+        self._busy = [0] * PIPES
+        self._begin()
+
+    def _begin(self) -> None:
+        self._now = 0
+        self._free = [0] * PIPES
+        self._done = [0] * PIPES
+        self._busy_until = [0] * PIPES
+        self._channel = 0
+        self._flags: dict[tuple[int, int], int] = {}
+        self._full: dict[Buffer, int] = {}
+        self._empty: dict[Buffer, int] = {}
+        self._issued: list[list[int]] = [[] for _ in range(PIPES)]
+
+    def start_block(self) -> None:
+        """A block begins on a core of its own."""
+        self._close()
+        self._marks.append(len(self._starts))
+        self._begin()
+        self._put(_S, 0, 0)
+
+    def _close(self) -> None:
+        if self._marks:
+            self._lengths.append(max(self._now, *self._done))
+
+    def _put(self, pipe: int, start: int, end: int) -> None:
+        self._starts.append(start)
+        self._ends.append(end)
+        if end > self._done[pipe]:
+            self._done[pipe] = end
+        since = self._busy_until[pipe]
+        if end > since:
+            self._busy[pipe] += end - (start if start > since else since)
+            self._busy_until[pipe] = end
+
+    def _issue(self, pipe: int) -> int:
+        """The scalar unit sends an instruction; the earliest cycle at which it may start."""
+        self._now += cost.ISSUE
+        issued = self._issued[pipe]
+        if len(issued) >= cost.QUEUE_DEPTH:
+            oldest = issued[-cost.QUEUE_DEPTH]
+            if oldest > self._now:
+                self._now = oldest
+            if len(issued) > 4096:
+                del issued[: -cost.QUEUE_DEPTH]
+        start = self._free[pipe]
+        return start if start > self._now else self._now
+
+    def run(
+        self,
+        row: Row,
+        pipe: int,
+        dtype: int,
+        imm: tuple[int, ...],
+        operands: tuple[tuple[int, int, int], ...],
+        waited: Sequence[int],
+    ) -> None:
+        """An instruction that works: vector, copy or scalar access."""
+        kind = row.kind
+        if kind == Kind.SCALAR:
+            start = self._now
+            for other in waited:
+                start = max(start, self._ends[other])
+            end = start + (cost.SCALAR_GLOBAL if cost.is_global(row, operands) else cost.SCALAR_LOCAL)
+            self._now = end
+            self._put(_S, start, end)
+            return
+        start = self._issue(pipe)
+        for other in waited:
+            start = max(start, self._ends[other])
+        self._issued[pipe].append(start)
+        if kind == Kind.VECTOR:
+            end = start + cost.vector_cycles(row, dtype, imm, operands)
+            self._free[pipe] = end
+            self._put(pipe, start, end)
+            return
+        size = imm[0] * imm[1]
+        issue = cost.COPY_ISSUE + (imm[0] - 1) * cost.BURST_ISSUE if imm[0] else cost.COPY_ISSUE
+        if pipe == _MTE2:
+            rate, latency = self._rates.read, cost.READ_LATENCY
+        elif pipe == _MTE3:
+            rate, latency = self._rates.write, cost.WRITE_LATENCY
+        else:
+            rate, latency = self._rates.local, cost.LOCAL_LATENCY
+        moved = start + max(issue, math.ceil(size / rate))
+        if operands[0][0] > Space.UB or operands[1][0] > Space.UB:
+            self._channel = max(self._channel, start) + math.ceil(size / self._rates.share)
+            moved = max(moved, self._channel)
+        self._free[pipe] = moved
+        self._put(pipe, start, moved + latency)
+
+    def set_flag(self, event: int, identity: int) -> None:
+        """The flag is up when everything before it on its pipe is done."""
+        source = EVENT_PIPES[event][0]
+        self._now += cost.ISSUE
+        when = max(self._now, self._done[source], self._free[source])
+        self._flags[event, identity] = when
+        self._starts.append(when)
+        self._ends.append(when)
+
+    def wait_flag(self, event: int, identity: int) -> None:
+        """The pipe (or the scalar unit) stands until the flag is up."""
+        waits = EVENT_PIPES[event][1]
+        self._now += cost.ISSUE
+        self._hold(waits, self._flags.pop((event, identity), 0))
+
+    def _hold(self, pipe: int, until: int) -> None:
+        start = max(self._now, self._free[pipe])
+        if pipe == _S:
+            start = self._now
+            self._now = max(self._now, until)
+        elif until > self._free[pipe]:
+            self._free[pipe] = until
+        self._starts.append(start)
+        self._ends.append(max(start, until))
+
+    def barrier(self, pipe: int) -> None:
+        """A pipe, or all, finish what they have."""
+        self._now += cost.ISSUE
+        if pipe != ALL_PIPES:
+            self._hold(pipe, self._done[pipe])
+            return
+        start = self._now
+        self._now = max(self._now, *self._done)
+        self._free = [max(free, self._now) for free in self._free]
+        self._starts.append(start)
+        self._ends.append(self._now)
+
+    def queue(self, name: str, buffer: Buffer | None) -> None:
+        """A call of a queue; its events are flags between the queue's two pipes."""
+        self._now += cost.QUEUE_CALL
+        if buffer is None:
+            self._put(_S, self._now - cost.QUEUE_CALL, self._now)
+            return
+        queue = buffer.queue
+        if name == "queue_enque":
+            self._full[buffer] = max(self._now, self._done[queue.produces])
+        elif name == "queue_free":
+            self._empty[buffer] = max(self._now, self._done[queue.consumes])
+        elif name == "queue_deque":
+            self._free[queue.consumes] = max(self._free[queue.consumes], self._full.get(buffer, 0))
+        elif name == "queue_alloc":
+            self._free[queue.produces] = max(self._free[queue.produces], self._empty.get(buffer, 0))
+        self._put(_S, self._now - cost.QUEUE_CALL, self._now)
+
+
+    def timing(self) -> Timing:
+        """The finished timelines; call once, after the last instruction."""
+        import numpy as np
+
+        self._close()
+        mhz = self._soc.vector_mhz
+        launch = cost.launch_ns(self._blocks)
+
+        def ns(cycles: int) -> int:
+            return (cycles * 1000 + mhz // 2) // mhz
+
+        spans = np.stack([np.array(self._starts, dtype=np.int64), np.array(self._ends, dtype=np.int64)], axis=1)
+        free = [0] * self._cores
+        placed = []
+        bounds = [*self._marks, len(self._starts)]
+        for number, length in enumerate(self._lengths):
+            core = free.index(min(free))
+            spans[bounds[number] : bounds[number + 1]] += free[core]
+            placed.append((core, launch + ns(free[core]), launch + ns(free[core] + length)))
+            free[core] += length
+        busy = {Pipe(pipe).name: ns(cycles) for pipe, cycles in enumerate(self._busy) if cycles}
+        total = launch + ns(max(free))
+        return Timing(total, launch, busy, tuple(placed), launch + (spans * 1000 + mhz // 2) // mhz, self._cores)
