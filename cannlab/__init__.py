@@ -10,11 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cannlab.activation import activate, deactivate
+    from cannlab.course import check, given, hint
 
-__all__ = ["__version__", "activate", "deactivate", "load_ipython_extension", "unload_ipython_extension"]
+__all__ = [
+    "__version__",
+    "activate",
+    "check",
+    "deactivate",
+    "given",
+    "hint",
+    "load_ipython_extension",
+    "unload_ipython_extension",
+]
 __version__ = "0.1.0"
 
-_HOME = {"activate": "cannlab.activation", "deactivate": "cannlab.activation"}
+_HOME = {
+    "activate": "cannlab.activation",
+    "check": "cannlab.course",
+    "deactivate": "cannlab.activation",
+    "given": "cannlab.course",
+    "hint": "cannlab.course",
+}
 
 
 def __getattr__(name: str) -> Any:

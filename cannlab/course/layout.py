@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,8 +61,9 @@ class Layout:
 
 
 def find(root: Path | None = None) -> Layout:
-    """The course at ``root``, or the one that belongs to this package. CannlabError if there is none."""
-    candidates = [root] if root is not None else [_PACKAGE / "_course", _PACKAGE.parent]
+    """The course at ``root``, or CANNLAB_COURSE, or the one of this package. CannlabError if there is none."""
+    named = root or (Path(os.environ["CANNLAB_COURSE"]) if os.environ.get("CANNLAB_COURSE") else None)
+    candidates = [named] if named is not None else [_PACKAGE / "_course", _PACKAGE.parent]
     for candidate in candidates:
         if (candidate / "course.toml").is_file():
             return Layout(candidate.resolve())

@@ -32,6 +32,29 @@ class BrokenFrame(ValueError):
         self.large = large
 
 
+class TooLarge(ValueError):
+    """A value that does not fit into the blob's limit."""
+
+
+class Blob(bytearray):
+    """The bytes behind a frame's JSON, up to a limit."""
+
+    def __init__(self, limit: int = 1 << 40) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def room(self, size: int) -> None:
+        """TooLarge if so many bytes do not fit any more."""
+        if len(self) + size > self.limit:
+            raise TooLarge
+
+    def put(self, data: bytes | bytearray) -> list[int]:
+        """Append bytes; gives their [offset, length]."""
+        self.room(len(data))
+        self.extend(data)
+        return [len(self) - len(data), len(data)]
+
+
 def _dtype(name: str) -> np.dtype[Any]:
     if name not in _DTYPES:
         raise BrokenFrame(f"no dtype {name!r}")
@@ -43,13 +66,13 @@ def _dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def _array(value: np.ndarray[Any, Any], blob: bytearray) -> Any:
+def _array(value: np.ndarray[Any, Any], blob: Blob) -> Any:
     name = value.dtype.name
     if name not in _DTYPES:
         return {"foreign": [f"array of {value.dtype}", ""]}
-    data = np.ascontiguousarray(value).tobytes()
-    blob += data
-    return {"array": [name, list(value.shape), len(blob) - len(data), len(data)]}
+    blob.room(value.nbytes)
+    at, size = blob.put(np.ascontiguousarray(value).tobytes())
+    return {"array": [name, list(value.shape), at, size]}
 
 
 def _foreign(value: Any) -> Any:
@@ -77,7 +100,7 @@ def _tensor(value: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def tree(value: Any, blob: bytearray, depth: int = 0) -> Any:
+def tree(value: Any, blob: Blob, depth: int = 0) -> Any:
     """A value as JSON; arrays go into the blob. Only exact types are plain: a subclass becomes Foreign."""
     kind = type(value)
     if depth > _DEPTH:
@@ -91,8 +114,7 @@ def tree(value: Any, blob: bytearray, depth: int = 0) -> Any:
     if kind is complex:
         return {"complex": [repr(value.real), repr(value.imag)]}
     if kind is bytes or kind is bytearray:
-        blob += value
-        return {"bytes": [len(blob) - len(value), len(value)]}
+        return {"bytes": blob.put(value)}
     if kind is list or kind is tuple:
         return {kind.__name__: [tree(item, blob, depth + 1) for item in value]}
     if kind is set or kind is frozenset:
@@ -170,7 +192,7 @@ def pack(message: Any, blob: bytes = b"") -> bytes:
 
 def pack_value(value: Any) -> bytes:
     """A frame that holds one plain value."""
-    blob = bytearray()
+    blob = Blob()
     node = tree(value, blob)
     return pack(node, bytes(blob))
 

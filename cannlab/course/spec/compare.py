@@ -27,7 +27,7 @@ def _at(path: str) -> str:
 
 
 def _differs(rule: str, path: str, expected: str, got: str, **facts: Any) -> Difference:
-    return Difference(rule, path, expected, got, {"expected": expected, "got": got, "where": _at(path)} | facts)
+    return Difference(rule, path, expected, got, {"expected": expected, "got": got, "at": _at(path)} | facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,79 @@
+"""What a learner calls in a workbook: ``check("ID")``, ``hint("ID")``, ``given("ID")``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cannlab.course.hints import Hint
+    from cannlab.course.result import Result
+
+
+def _player() -> Any:
+    """The module that plays cases, if this is an answer's process."""
+    player = sys.modules.get("cannlab.course.player")
+    return player if player is not None and player.playing() else None
+
+
+def _cells() -> list[tuple[int, str]]:
+    """The cells that were run in this notebook, oldest first: (number, text as typed)."""
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        return []
+    history = getattr(shell.history_manager, "input_hist_raw", None) or shell.user_ns.get("In", [])
+    return [(number, source) for number, source in enumerate(history) if source]
+
+
+def check(exercise: str) -> Result | None:
+    """Check the newest cell that was run and that begins with ``# exercise: ID``.
+
+    Args:
+        exercise: the id, as in the cell's first line.
+
+    Returns:
+        The Result; a notebook shows it. Inside an answer's own process nothing is checked and None comes back.
+
+    Raises:
+        CannlabError: there is no such exercise, or the checking process was lost.
+    """
+    if _player() is not None:
+        return None
+    from cannlab.course import checking
+    from cannlab.course.answer import defined_elsewhere
+    from cannlab.course.workbook import exercise_named
+
+    cells = _cells()
+    own = [source for _, source in cells if exercise_named(source) == exercise]
+    others = [(f"In [{number}]", source) for number, source in cells if exercise_named(source) != exercise]
+    return checking.check(exercise, own[-1] if own else None, elsewhere=defined_elsewhere(others))
+
+
+def hint(exercise: str) -> Hint | None:
+    """Show the next hint of an exercise. CannlabError if there is no such exercise."""
+    if _player() is not None:
+        return None
+    from cannlab.course import hints
+
+    return hints.next_hint(exercise)
+
+
+def given(exercise: str) -> dict[str, Any]:
+    """The inputs of an exercise's first case as this learner has them, by name.
+
+    Raises:
+        CannlabError: there is no such exercise.
+    """
+    player = _player()
+    if player is not None:
+        inputs: dict[str, Any] = player.given(exercise)
+        return inputs
+    from cannlab.course import bundle, layout
+    from cannlab.course.judge import Terms, draw_cases
+    from cannlab.course.progress import Progress
+
+    loaded = bundle.load(layout.find(), exercise)
+    terms = Terms(learner=Progress.here().read().learner)
+    return dict(draw_cases(loaded.check, loaded.exercise.kind, terms)[0].inputs)

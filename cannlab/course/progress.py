@@ -1,0 +1,144 @@
+"""The learner's progress: one readable file, ``progress.json``, in the learner's folder or in ~/.cannlab.
+
+It is changed under a lock and replaced as a whole, so two processes at once lose nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from cannlab.errors import CannlabError, diagnose
+
+FILE = "progress.json"
+_LOCK = ".progress.lock"
+_WAIT = 10.0
+NOBODY = "cannlab"
+"""The learner's seed outside a learner's folder."""
+
+
+@dataclass
+class Entry:
+    """One exercise: passed once, how often checked, how many hints seen."""
+
+    passed: bool = False
+    attempts: int = 0
+    hints: int = 0
+
+
+@dataclass
+class State:
+    """The whole file. ``learner`` seeds the inputs that differ from learner to learner."""
+
+    learner: str = NOBODY
+    exercises: dict[str, Entry] = field(default_factory=dict)
+
+    def entry(self, exercise: str) -> Entry:
+        """The entry of an exercise, made if it is new."""
+        return self.exercises.setdefault(exercise, Entry())
+
+
+def folder_of(start: Path | None = None) -> Path | None:
+    """The learner's folder round ``start`` (the working directory): the nearest one that holds progress.json."""
+    here = (start or Path.cwd()).resolve()
+    return next((folder for folder in (here, *here.parents) if (folder / FILE).is_file()), None)
+
+
+def home() -> Path:
+    """Where progress is kept outside a learner's folder: CANNLAB_HOME, or ~/.cannlab."""
+    named = os.environ.get("CANNLAB_HOME")
+    return Path(named) if named else Path.home() / ".cannlab"
+
+
+class Progress:
+    """The progress file of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+
+    @classmethod
+    def here(cls) -> Progress:
+        """The one that belongs to the working directory."""
+        return cls(folder_of() or home())
+
+    def read(self) -> State:
+        """The state; a new one if there is no file. CannlabError (course.progress_damaged) if it cannot be read."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return State()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise self._damaged(str(problem)) from None
+        try:
+            data = json.loads(text)
+            exercises = {str(name): Entry(**entry) for name, entry in data["exercises"].items()}
+            return State(str(data["learner"]), exercises)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise self._damaged(f"{type(problem).__name__}: {problem}") from None
+
+    def _damaged(self, message: str) -> CannlabError:
+        return CannlabError(diagnose("course.progress_damaged", file=str(self.path), message=message))
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[State]:
+        """Change the state under the lock; it is written whole when the block ends without an error."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(self.path.parent / _LOCK):
+                state = self.read()
+                yield state
+                self._write(state)
+        except OSError as problem:
+            message = problem.strerror or str(problem)
+            raise CannlabError(diagnose("course.not_a_folder", folder=self.path.parent, message=message)) from None
+
+    def _write(self, state: State) -> None:
+        exercises = {name: asdict(entry) for name, entry in sorted(state.exercises.items())}
+        text = json.dumps({"version": 1, "learner": state.learner, "exercises": exercises}, indent=2)
+        part = self.path.with_name(f"{FILE}.{os.getpid()}.part")
+        try:
+            part.write_text(text + "\n", encoding="utf-8")
+            part.replace(self.path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file that stays; waits up to ten seconds."""
+    with path.open("a+b") as file:
+        deadline = time.monotonic() + _WAIT
+        while not _try_lock(file.fileno()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path} has been locked for {_WAIT:.0f} s by another process")
+            time.sleep(0.01)
+        # Closing the file releases the lock.
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return _try_lock_windows(descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _try_lock_windows(descriptor: int) -> bool:
+    import importlib
+
+    msvcrt = importlib.import_module("msvcrt")
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""The process that answers are forked from: ``python -m cannlab.course.server``.
+
+It imports what answers need once and runs none of it; above all it never runs torch, since a child of a process that
+has run torch hangs. Each request gets a judge, forked here, which forks the answer's process; so nothing that an
+answer or a check does stays behind. It talks over its standard input and output and ends when they close.
+
+Where processes are not forked (macOS), the judge works in this process and the answers' processes are started afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import selectors
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from cannlab.course import bundle, layout, wire
+from cannlab.course.judge import Judge, Terms
+from cannlab.course.result import Result, Verdict
+from cannlab.course.runner import ForkRunner, Runner, runner
+from cannlab.errors import CannlabError, diagnose
+
+PRELOAD = (
+    ("numpy", "onnx", "onnxruntime", "ml_dtypes", "nbformat", "IPython.core.inputtransformer2", "cannlab.course.spec")
+    + ("cannlab.machine", "cannlab.machine.core", "cannlab.acl", "cannlab.ascendc", "cannlab.atc", "cannlab.om")
+    + ("cannlab.profiler", "cannlab.activation")
+)
+_LIMIT = 64 * 1024 * 1024
+
+
+def preload(modules: tuple[str, ...]) -> None:
+    """Import modules; one that is not there is left to the answer that needs it."""
+    for name in modules:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def _asked_for(request: dict[str, Any]) -> tuple[str, ...]:
+    """The heavy modules that the exercise's manifest entry asks for."""
+    with contextlib.suppress(CannlabError, OSError):
+        exercise = layout.find(Path(request["root"])).course.exercise(request["exercise"])
+        return () if exercise is None else exercise.preload
+    return ()
+
+
+def handle(request: dict[str, Any], run: Runner) -> dict[str, Any]:
+    """Judge one answer. Gives {"result": ...} or {"error": a diagnosis}."""
+    try:
+        found = layout.find(Path(request["root"]))
+        loaded = bundle.load(found, request["exercise"])
+        terms = Terms(**request["terms"])
+        return {"result": Judge(loaded, run).judge(request["answer"], terms).to_dict()}
+    except CannlabError as problem:
+        return {"error": problem.diagnosis.to_dict()}
+    except Exception as problem:
+        # Fail closed: whatever goes wrong here gives no verdict. The traceback is for authors, on standard error.
+        traceback.print_exc()
+        message = f"{type(problem).__name__}: {problem}"
+        failed = Result(request["exercise"], "", Verdict.ERROR, diagnosis=diagnose("course.engine", message=message))
+        return {"result": failed.to_dict()}
+
+
+class Server:
+    """Reads requests, has each one judged in a forked process, writes the replies in order."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = wire.Frames(1 << 50)
+        self._run = runner()
+
+    def serve(self) -> None:
+        """Until the other end closes."""
+        wire.write_all(self._writer, wire.pack({"ready": os.getpid()}))
+        while True:
+            data = os.read(self._reader, 1 << 16)
+            if not data:
+                return
+            for request, _ in self._frames.feed(data):
+                preload(_asked_for(request))
+                reply = self._forked(request) if isinstance(self._run, ForkRunner) else handle(request, self._run)
+                if reply is None:
+                    return
+                wire.write_all(self._writer, wire.pack(reply))
+
+    def _forked(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Judge in a process of its own. None if the other end closed meanwhile."""
+        back, back_end = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            self._judge(request, back_end)
+        os.close(back_end)
+        try:
+            return self._reply(back)
+        finally:
+            os.close(back)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def _judge(self, request: dict[str, Any], result: int) -> None:
+        try:
+            assert isinstance(self._run, ForkRunner)
+            self._run.sandbox.die_with_parent()
+            # Requests and replies belong to the server alone.
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, self._reader)
+            os.dup2(null, self._writer)
+            wire.write_all(result, wire.pack(handle(request, self._run)))
+        finally:
+            os._exit(0)
+
+    def _reply(self, back: int) -> dict[str, Any] | None:
+        frames = wire.Frames(_LIMIT)
+        with selectors.DefaultSelector() as selector:
+            selector.register(back, selectors.EVENT_READ)
+            selector.register(self._reader, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fd == self._reader:
+                        # One request at a time: news here means that the other end is gone.
+                        return None
+                    data = os.read(back, 1 << 16)
+                    for reply, _ in frames.feed(data):
+                        return dict(reply)
+                    if not data:
+                        lost = diagnose("course.engine", message="the judging process ended without a verdict")
+                        return {"error": lost.to_dict()}
+
+
+def main() -> None:
+    """Serve over standard input and output; anything printed goes to standard error."""
+    reader, writer = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (open as long as the process)
+    preload(PRELOAD)
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        Server(reader, writer).serve()
+
+
+if __name__ == "__main__":
+    main()
