@@ -26,7 +26,7 @@ from cannlab.course.runner import ForkRunner, Runner, runner
 from cannlab.errors import CannlabError, diagnose
 
 PRELOAD = (
-    ("numpy", "onnx", "onnxruntime", "ml_dtypes", "nbformat", "IPython.core.inputtransformer2", "cannlab.course.spec")
+    ("numpy", "onnx", "onnxruntime", "ml_dtypes", "IPython.core.inputtransformer2", "cannlab.course.spec")
     + ("cannlab.machine", "cannlab.machine.core", "cannlab.acl", "cannlab.ascendc", "cannlab.atc", "cannlab.om")
     + ("cannlab.profiler", "cannlab.activation")
 )
