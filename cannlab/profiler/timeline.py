@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,7 +95,13 @@ def _unit(ns: int) -> tuple[int, str]:
     return 1, "ns"
 
 
-def _draw(lanes: Sequence[str], bars: Sequence[_Bar], colours: dict[str, str], title: str) -> Picture:
+def _draw(
+    lanes: Sequence[str],
+    bars: Sequence[_Bar],
+    colours: dict[str, str],
+    title: str,
+    window: tuple[int, int] | None = None,
+) -> Picture:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -106,8 +112,8 @@ def _draw(lanes: Sequence[str], bars: Sequence[_Bar], colours: dict[str, str], t
         FigureCanvasAgg(figure)
         figure.set_layout_engine("constrained")
         axes = figure.add_subplot()
-        first = min((bar.start for bar in bars), default=0)
-        last = max((bar.end for bar in bars), default=1)
+        whole = min((bar.start for bar in bars), default=0), max((bar.end for bar in bars), default=1)
+        first, last = window or whole
         size, unit = _unit(max(1, last - first))
         groups = [group for group in colours if any(bar.group == group for bar in bars)]
         for group in groups:
@@ -166,20 +172,33 @@ def _label(axes: Axes, bars: Sequence[_Bar], first: int, size: int, whole: int) 
         written += 1
 
 
-def timeline(record: Record, title: str = "") -> Picture:
-    """The whole run: one lane for each host thread and each stream.
+def timeline(record: Record, title: str = "", window: tuple[int, int] | None = None) -> Picture:
+    """A run: one lane for each host thread and each stream.
 
     Args:
         record: what the machine did.
         title: the picture's title; the SoC and the length of the run if it is "".
+        window: first and last simulated ns to draw; the whole run if None. (Initialising takes tens of
+            milliseconds, one copy microseconds: a picture of the whole shows the first alone.)
+
+    Raises:
+        ValueError: the window ends before it starts.
     """
+    if window is not None and window[0] >= window[1]:
+        raise ValueError(f"the window {window} is empty: give (first ns, last ns)")
     calls, tasks = list(record.calls.rows()), list(record.tasks.rows())
     threads = sorted({row["thread"] for row in calls})
     streams = sorted({(row["device"], row["stream"]) for row in tasks})
     lanes = [f"host thread {thread}" for thread in threads]
     lanes += [f"NPU {device} stream {stream}" for device, stream in streams]
     bars = [
-        _Bar(threads.index(row["thread"]), row["start"], row["end"], "host", record.strings[row["name"]].rpartition(".")[2])
+        _Bar(
+            threads.index(row["thread"]),
+            row["start"],
+            row["end"],
+            "host",
+            record.strings[row["name"]].rpartition(".")[2],
+        )
         for row in calls
     ]
     parents = {row["parent"] for row in tasks}
@@ -189,9 +208,18 @@ def timeline(record: Record, title: str = "") -> Picture:
         label = (record.strings[row["name"]] or kind.name) if number not in parents else ""
         lane = len(threads) + streams.index((row["device"], row["stream"]))
         bars.append(_Bar(lane, row["start"], row["end"], _KINDS[kind], label, thin=inner))
+    if window is not None:
+        first, last = window
+        bars = [
+            replace(bar, start=max(bar.start, first), end=min(bar.end, last))
+            for bar in bars
+            if bar.start <= last and bar.end >= first
+        ]
     length = max((bar.end for bar in bars), default=0)
     size, unit = _unit(length)
-    return _draw(lanes, bars, _COLOURS, title or f"{record.soc} (emulated): {length / size:.3g} {unit} simulated")
+    return _draw(
+        lanes, bars, _COLOURS, title or f"{record.soc} (emulated): {length / size:.3g} {unit} simulated", window
+    )
 
 
 def kernel_timeline(spans: Sequence[KernelSpan], title: str = "", cores: int = 2) -> Picture:

@@ -121,7 +121,12 @@ BROKEN: list[tuple[str, Break, list[str], list[str]]] = [
         ["env.library_missing"],
         ["libascendcl.so"],
     ),
-    ("python too new for torch_npu and ATC", lambda m: setattr(m, "python", (3, 13, 1)), ["env.torch_npu_python", "env.atc_python"], ["3.13"]),
+    (
+        "python too new for torch_npu and ATC",
+        lambda m: setattr(m, "python", (3, 13, 1)),
+        ["env.torch_npu_python", "env.atc_python"],
+        ["3.13"],
+    ),
     (
         "torch upgraded",
         lambda m: m.packages.update(torch="2.6.0"),
@@ -212,7 +217,9 @@ BROKEN: list[tuple[str, Break, list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("breaks", "rules", "words"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
-def test_one_thing_broken_is_named_with_a_fix(tmp_path: Path, breaks: Break, rules: list[str], words: list[str]) -> None:
+def test_one_thing_broken_is_named_with_a_fix(
+    tmp_path: Path, breaks: Break, rules: list[str], words: list[str]
+) -> None:
     machine = good(tmp_path)
     breaks(machine)
     report = machine.check()
@@ -388,7 +395,12 @@ COURSE: list[tuple[str, Break, list[str], list[str]]] = [
     ("old python", lambda m: setattr(m, "python", (3, 10, 2)), ["env.python_too_old"], []),
     ("package missing", lambda m: m.packages.clear(), ["env.package_missing"], []),
     ("package too old", lambda m: m.packages.update(jupyterlab="4.5.9"), ["env.package_too_old"], []),
-    ("no kernel", lambda m: m.remove("/opt/venv/share/jupyter/kernels/python3/kernel.json"), ["env.kernel_missing"], []),
+    (
+        "no kernel",
+        lambda m: m.remove("/opt/venv/share/jupyter/kernels/python3/kernel.json"),
+        ["env.kernel_missing"],
+        [],
+    ),
     (
         "kernel of another environment",
         lambda m: m.write("/opt/venv/share/jupyter/kernels/python3/kernel.json", '{"argv": ["/usr/bin/python3"]}'),
@@ -408,9 +420,7 @@ COURSE: list[tuple[str, Break, list[str], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("breaks", "rules", "limits"), [case[1:] for case in COURSE], ids=[case[0] for case in COURSE]
-)
+@pytest.mark.parametrize(("breaks", "rules", "limits"), [case[1:] for case in COURSE], ids=[case[0] for case in COURSE])
 def test_what_the_course_needs(tmp_path: Path, breaks: Break, rules: list[str], limits: list[str]) -> None:
     machine = bare(tmp_path)
     breaks(machine)
@@ -451,7 +461,9 @@ def test_json_form_is_stable(tmp_path: Path) -> None:
 
 def test_json_checks_are_documented(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "check-env.md").read_text()
-    seen = {found.check for machine in (good(tmp_path / "a"), bare(tmp_path / "b")) for found in machine.check().findings}
+    seen = {
+        found.check for machine in (good(tmp_path / "a"), bare(tmp_path / "b")) for found in machine.check().findings
+    }
     for case in [*BROKEN, *LIMITS]:
         machine = good(tmp_path / case[0])
         case[1](machine)

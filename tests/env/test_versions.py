@@ -27,7 +27,9 @@ def test_order(order: list[str]) -> None:
     assert len({version_key(text) for text in order}) == len(order)
 
 
-@pytest.mark.parametrize(("one", "other"), [("2.4", "2.4.0"), ("2.13.0+cpu", "2.13.0"), ("8.1.RC1", "8.1.rc1"), ("v1", "1.0")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("2.4", "2.4.0"), ("2.13.0+cpu", "2.13.0"), ("8.1.RC1", "8.1.rc1"), ("v1", "1.0")]
+)
 def test_equal(one: str, other: str) -> None:
     assert version_key(one) == version_key(other)
 

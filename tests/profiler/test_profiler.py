@@ -283,6 +283,17 @@ def test_picture_does_not_depend_on_the_users_style(record: Record) -> None:
         assert timeline(record).png == plain
 
 
+def test_window_shows_a_part(record: Record) -> None:
+    from cannlab.profiler.timeline import _COLOURS
+
+    part = timeline(record, window=(1400, 5000)).png
+    assert has_colour(part, _COLOURS["operator"])
+    assert not has_colour(part, _COLOURS["copy in"])
+    assert timeline(record, window=(100, 9001)).png == timeline(record).png
+    with pytest.raises(ValueError, match="empty"):
+        timeline(record, window=(5, 5))
+
+
 def test_pictures_of_nothing_are_drawn() -> None:
     assert timeline(Record("Ascend910B1", 1, "8.1")).png
     assert kernel_timeline([]).png
