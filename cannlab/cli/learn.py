@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from typer.exceptions import TyperException
 
 from cannlab.errors import CannlabError
 
@@ -42,15 +41,8 @@ def _reported(command: _Command) -> _Command:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run ``cannlab learn ARGUMENTS``; gives its exit status."""
-    try:
-        return int(app(list(arguments), prog_name="cannlab learn", standalone_mode=False) or 0)
-    except TyperException as problem:
-        problem.show()
-        return problem.exit_code
-    except typer.Abort:
-        typer.echo("nothing was changed", err=True)
-        return 1
+    """Run ``cannlab learn ARGUMENTS``; gives its exit status. Bad usage is raised as Typer's error."""
+    return int(app(list(arguments), prog_name="cannlab learn", standalone_mode=False) or 0)
 
 
 def _layout() -> Layout:
