@@ -157,7 +157,9 @@ class Judge:
 
     def _run(self, code: str, cases: list[CaseRun]) -> Outcome:
         inputs = [case.inputs for case in cases]
-        return self.runner.run(jobs.make(self.exercise.id, self.setup, code, self.check.run, inputs, self.limits))
+        exercise = self.exercise
+        made = jobs.make(exercise.id, self.setup, code, self.check.run, inputs, self.limits, exercise.preload)
+        return self.runner.run(made)
 
     def _expect(self, cases: list[CaseRun]) -> None:
         """What each case should give."""
