@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from cannlab.course import wire
 from cannlab.course.bundle import Bundle
 from cannlab.course.kernel_replay import Replay, machine_replay
 from cannlab.course.manifest import Kind, Limits
+from cannlab.course.patience import TooLong, within
+from cannlab.course.record_audit import doubt
 from cannlab.course.result import CaseReport, CostReport, Result, Verdict
 from cannlab.course.runner import Outcome, Runner
 from cannlab.course.spec.attempt import Attempt, CaseRun, Ending, Frame, Raised
@@ -32,6 +34,8 @@ from cannlab.errors import Diagnosis, diagnose
 from cannlab.trace import Record
 
 _PRINTED = 2000
+_MESSAGE = 2000
+_MOST_FAULTS = 200
 _PRIVATE = (Kind.PREDICTION, Kind.CHOICE)
 
 
@@ -105,15 +109,24 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         else:
             case.got = wire.untree(message["got"], blob)
         case.printed = str(message.get("printed", ""))
+        case.touched = tuple(str(name)[:200] for name in message.get("touched", ())[:20])
         case.arguments = tuple(str(word) for word in message.get("arguments", ()))
         status = message.get("status")
         case.status = status if type(status) is int else None
         if "record" in message:
             case.record = Record.from_bytes(_part(blob, message["record"]))
-            case.faults = tuple(dict(fault) for fault in case.record.faults)
+            case.faults = tuple(_fault(fault) for fault in case.record.faults[:_MOST_FAULTS])
         case.files = {str(name): _part(blob, entry) for name, entry in message.get("files", {}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, RecursionError) as problem:
+    except Exception as problem:
+        # Whatever goes wrong while a stranger's data is read is the stranger's doing.
         raise wire.BrokenFrame("a case that cannot be read") from problem
+
+
+def _fault(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A diagnosis of an answer's machine, as plain data of bounded size. KeyError, TypeError, ... if it is none."""
+    found = Diagnosis.from_dict(data)
+    texts = {name: str(getattr(found, name))[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
+    return replace(found, **texts, facts={}).to_dict()
 
 
 class Judge:
@@ -133,27 +146,38 @@ class Judge:
     def judge(self, source: str, terms: Terms | None = None) -> Result:
         """The verdict on one answer."""
         terms = terms or Terms()
-        code = answers.to_python(source)
         stamp = self._stamp(source, terms)
-        wrong = answers.syntax_problem(code)
+        self.limits = graded_limits(self.exercise.limits, self.check) if terms.grading else self.exercise.limits
+        try:
+            return self._judge(source, terms, stamp)
+        except TooLong:
+            diagnosis = diagnose("course.too_heavy", seconds=self.limits.wall)
+            return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
+
+    def _judge(self, source: str, terms: Terms, stamp: dict[str, str]) -> Result:
+        with within(self.limits.wall):
+            code = answers.to_python(source)
+            wrong = answers.syntax_problem(code)
         if wrong is not None:
             diagnosis = diagnose("course.syntax", line=wrong[0], message=wrong[1])
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
         cases = draw_cases(self.check, self.exercise.kind, terms)
-        self.limits = graded_limits(self.exercise.limits, self.check) if terms.grading else self.exercise.limits
-        outcome = self._run(code, cases)
-        attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
-        for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
-            try:
-                _fill(case, message, blob)
-            except wire.BrokenFrame:
-                attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
-                break
+        with within(self.limits.wall):
+            outcome = self._run(code, cases)
+            attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
+            for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
+                try:
+                    _fill(case, message, blob)
+                except wire.BrokenFrame:
+                    attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
+                    break
         self._expect(cases)
-        for case in attempt.cases:
-            self._examine(case)
+        with within(self.limits.wall):
+            for case in attempt.cases:
+                self._examine(case)
         cost = self._cost(attempt, cases) if len(attempt.cases) == len(cases) else None
-        return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
+        with within(self.limits.wall):
+            return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
 
     def _run(self, code: str, cases: list[CaseRun]) -> Outcome:
         inputs = [case.inputs for case in cases]
@@ -193,12 +217,29 @@ class Judge:
     def _examine(self, case: CaseRun) -> None:
         """Replay, compare, and read the requirements of one case."""
         case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in self.check.faults)
+        if case.raised is None:
+            self._disbelieve(case)
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
         if case.raised is None and case.expected is not MISSING:
             case.difference = self._difference(case)
         if case.raised is None:
             case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
+
+    @staticmethod
+    def _disbelieve(case: CaseRun) -> None:
+        """Refuse a case whose process changed the emulator, or whose record no run can give."""
+        if case.touched:
+            case.raised = Raised("", case.touched[0], "touched")
+            return
+        if case.record is not None:
+            try:
+                found = doubt(case.record)
+            except Exception as problem:
+                # The record is a stranger's: whatever reading it trips over is the stranger's doing.
+                found = f"tables that do not fit together ({type(problem).__name__})"
+            if found:
+                case.raised = Raised("", found, "record")
 
     def _difference(self, case: CaseRun) -> Difference | None:
         if not self.check.run.specimens:
@@ -232,7 +273,8 @@ class Judge:
         arrays = {name: value.copy() for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
         try:
             replayed = self.replay(launches[-1], list(arrays.values()))
-        except (ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError) as problem:
+        except Exception as problem:
+            # The record is a stranger's: whatever its replay trips over is the stranger's doing.
             case.raised = Raised(type(problem).__name__, f"the launch cannot be replayed: {problem}", "launch")
             return
         after = dict(zip(arrays, replayed.arguments, strict=False))
@@ -248,7 +290,12 @@ class Judge:
         target = self.check.cost
         if target is None or any(case.raised is not None for case in attempt.cases):
             return None
-        got = sum(target.of(case) for case in attempt.cases)
+        try:
+            got = sum(target.of(case) for case in attempt.cases)
+        except Exception:
+            # As in _fact: what an answer left cannot be read, so nothing is known of its cost.
+            attempt.ending = Ending.BROKEN
+            return None
         reference = sum(target.of(case) for case in self._solved(cases))
         ratio = got / reference if reference else (1.0 if not got else float("inf"))
         attempt.cost_ratio, attempt.cost_target = ratio, target.ratio
@@ -422,6 +469,10 @@ class Judge:
             return diagnose("course.command_word", got=raised.message, wanted=raised.name)
         if raised.part == "quotes":
             return diagnose("course.command_quotes", message=raised.message)
+        if raised.part == "touched":
+            return diagnose("course.touched", name=raised.message)
+        if raised.part == "record":
+            return diagnose("course.altered_record", found=raised.message)
         if raised.part == "too_big":
             return diagnose("course.too_big", mib=limits.result)
         if raised.part == "launch":

@@ -2,7 +2,7 @@
 
 It is forked before the first request is read, and what an answer is given to do is read by the answer's own process. So
 whoever searches an answer's memory, its frames or its parent finds nothing of the judge's. Where the machine allows it,
-the nursery is process 1 of a namespace: nobody outside can be seen or signalled, and whatever an answer leaves running is
+the nursery is process 1 of a namespace: nobody outside can be seen or signalled, and what an answer leaves running is
 ended before its end is reported.
 
 One order is served at a time: [job, output, result, line] as descriptors, and the modules to import first as text.

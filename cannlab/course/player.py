@@ -25,6 +25,7 @@ import numpy as np
 from cannlab.course import wire
 from cannlab.course.job import Job
 from cannlab.course.stand_in import StandIn, display, program
+from cannlab.course.untouched import Untouched
 
 CELL = "<cell>"
 _KEEP = 64 * 1024
@@ -164,6 +165,7 @@ class Player:
         self.send = send
         self.home = Path.cwd()
         self.shared: dict[str, Any] | None = None
+        self.untouched = Untouched()
 
     def play(self) -> None:
         """All cases."""
@@ -195,6 +197,9 @@ class Player:
         finally:
             sys.stdout = old
         message["printed"] = printed.text()
+        touched = self.untouched.changed()
+        if touched:
+            message["touched"] = touched[:20]
         self._attach(message, blob, "record", _record())
         for name in self.job.run["files"]:
             path = folder / name

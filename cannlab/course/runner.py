@@ -82,7 +82,7 @@ class _Reader:
         self.job = job
         self.outcome = Outcome()
         self.done = False
-        self._frames = wire.Frames((job.limits.result + 1) * 1024 * 1024)
+        self._frames = wire.Frames((job.limits.result + 1) * 1024 * 1024, stranger=True)
         self._text = bytearray()
         self._read = 0
         self._descriptors = (output, result)

@@ -101,7 +101,7 @@ class Server:
                 wire.write_all(self._writer, wire.pack(reply))
 
     def answer(self, request: dict[str, Any], blob: bytes) -> dict[str, Any] | None:
-        """The reply to a request; None if the server must end: the other end closed meanwhile, or the nursery is lost."""
+        """The reply to a request; None if the server must end: the other end closed, or the nursery is lost."""
         exercise = _exercise(request)
         limits = Limits() if exercise is None else exercise.limits
         if request["terms"].get("secret"):

@@ -29,6 +29,7 @@ class Ending(StrEnum):
     FLOOD = "flood"
     TOO_BIG = "too_big"
     BROKEN = "broken_reply"
+    HEAVY = "too_heavy"
     SETUP = "setup_failed"
 
 
@@ -71,6 +72,7 @@ class CaseRun:
         record: the record of the case's machine; None if the machine was not used.
         files: files of the case's folder that the check asked for.
         arguments: the words of a command line.
+        touched: functions and classes of cannlab that the answer replaced.
     """
 
     number: int
@@ -88,6 +90,7 @@ class CaseRun:
     facts: tuple[Fact, ...] = ()
     faults: tuple[Mapping[str, Any], ...] = ()
     replay_ns: int | None = None
+    touched: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
