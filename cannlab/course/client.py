@@ -30,6 +30,7 @@ class Client:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._killed = False
         self._lock = threading.Lock()
 
     @property
@@ -38,7 +39,9 @@ class Client:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process without waiting for it."""
+        """Start the process without waiting for it. CannlabError (course.engine) if it cannot be, or was killed."""
+        if self._killed:
+            raise CannlabError(diagnose("course.engine", message="the checking process was ended"))
         if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:
             return
         environment = {**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONHASHSEED": "0"}
@@ -76,7 +79,8 @@ class Client:
         _pipe(process.stdout).close()
 
     def kill(self) -> None:
-        """End the process at once, from another thread; who waits for its reply gets course.engine."""
+        """End the process at once and for good, from another thread; who waits for its reply gets course.engine."""
+        self._killed = True
         process = self._process
         if process is not None and self._owner == os.getpid():
             process.kill()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from cannlab.course.client import Client
 from cannlab.course.grading.plan import Plan
 from cannlab.course.grading.submissions import Submission
 from cannlab.course.grading.worker import Work, Worker, load
@@ -52,20 +53,18 @@ def grade_one(worker: Worker, submission: Submission) -> dict[str, Any]:
 
 
 class LocalPool:
-    """``jobs`` checking processes."""
+    """Checking processes of this machine."""
 
-    def __init__(self, plan: Plan, jobs: int) -> None:
-        self._plan = plan
-        self._jobs = jobs
+    def __init__(self, plan: Plan, clients: Sequence[Client]) -> None:
+        self._workers = [Worker(plan, client) for client in clients]
         self._stop = threading.Event()
-        self._workers: list[Worker] = []
 
     def results(self, submissions: Iterable[Submission]) -> Iterator[Done]:
         """Each submission with its report."""
         source = iter(submissions)
         lock = threading.Lock()
         # Bounded: a slow disk holds the graders back instead of filling memory.
-        done: queue.Queue[Done | Exception | None] = queue.Queue(2 * self._jobs)
+        done: queue.Queue[Done | Exception | None] = queue.Queue(2 * len(self._workers))
 
         def run(worker: Worker) -> None:
             try:
@@ -81,7 +80,6 @@ class LocalPool:
                 worker.close()
                 done.put(None)
 
-        self._workers = [Worker(self._plan) for _ in range(self._jobs)]
         threads = [threading.Thread(target=run, args=(worker,), daemon=True) for worker in self._workers]
         for thread in threads:
             thread.start()

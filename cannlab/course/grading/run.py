@@ -103,18 +103,26 @@ def grade(options: Options, watcher: Watcher) -> Summary:
     resumed = _use(options.out, resume=options.resume)
     header = journal.read(options.out)[0] if resumed else None
     seed = options.seed or str((header or {}).get("seed") or secrets.token_hex(8))
-    plan = _plan(lessons, seed)
-    if header is not None:
-        _unchanged(header, plan, options.seed)
+    jobs = 1 if options.scheduler else max(1, min(options.jobs, len(found.all)))
+    clients = [Client(MODULE) for _ in range(jobs)]
     try:
+        for client in clients:
+            client.start()  # they get ready at the same time
+        plan = _plan(clients[0], lessons, seed)
+        if header is not None:
+            _unchanged(header, plan, options.seed)
         (options.out / LEARNERS).mkdir(parents=True, exist_ok=True)
-        summary = _grade(options, found, plan, resumed=header is not None, watcher=watcher)
+        summary = _grade(options, found, plan, clients, resumed=header is not None, watcher=watcher)
         if key is not None:
             signing.sign(options.out, key)
         (options.out / journal.NAME).unlink()
     except OSError as problem:
         message = problem.strerror or str(problem)
         raise CannlabError(diagnose("grading.out_unwritable", folder=str(options.out), problem=message)) from problem
+    finally:
+        for client in clients:
+            client.kill()
+            client.close()
     return summary
 
 
@@ -159,14 +167,10 @@ def _lessons(options: Options, found: Submissions) -> tuple[str, ...]:
     return lessons
 
 
-def _plan(lessons: tuple[str, ...], seed: str) -> Plan:
+def _plan(client: Client, lessons: tuple[str, ...], seed: str) -> Plan:
     """The plan, made in a checking process: it runs the course's check files."""
     root = str(layout.find().root) if os.environ.get("CANNLAB_COURSE") else ""
-    client = Client(MODULE)
-    try:
-        reply = client.ask({"what": "plan", "root": root, "lessons": list(lessons)})
-    finally:
-        client.close()
+    reply = client.ask({"what": "plan", "root": root, "lessons": list(lessons)})
     if "error" in reply:
         raise CannlabError(Diagnosis.from_dict(reply["error"]))
     return Plan.from_dict({**reply, "root": root, "seed": seed})
@@ -195,7 +199,9 @@ def _unchanged(header: Mapping[str, Any], plan: Plan, seed: str) -> None:
 # -- grading -------------------------------------------------------------------------------------------
 
 
-def _grade(options: Options, found: Submissions, plan: Plan, *, resumed: bool, watcher: Watcher) -> Summary:
+def _grade(
+    options: Options, found: Submissions, plan: Plan, clients: list[Client], *, resumed: bool, watcher: Watcher
+) -> Summary:
     folder = options.out / LEARNERS
     done = _done(options.out, found) if resumed else set()
     _clear(folder, found)
@@ -205,11 +211,7 @@ def _grade(options: Options, found: Submissions, plan: Plan, *, resumed: bool, w
     try:
         pending = [submission for submission in found.all if submission.learner not in done]
         if pending:
-            pool: Pool = (
-                DaskPool(plan, options.scheduler)
-                if options.scheduler
-                else LocalPool(plan, max(1, min(options.jobs, len(pending))))
-            )
+            pool: Pool = DaskPool(plan, options.scheduler) if options.scheduler else LocalPool(plan, clients)
             try:
                 for submission, data in pool.results(pending):
                     _write(folder, log, submission, data)

@@ -13,7 +13,7 @@ from cannlab.course import bundle, layout, server
 from cannlab.course.bundle import Bundle
 from cannlab.course.grading.collecting import collect
 from cannlab.course.layout import Layout
-from cannlab.course.manifest import Limits
+from cannlab.course.manifest import Course, Limits
 from cannlab.course.problem import listing
 from cannlab.course.runner import Runner
 from cannlab.course.server import Server, handle, preload
@@ -57,9 +57,8 @@ def _entry(loaded: Bundle) -> dict[str, Any]:
     }
 
 
-def judge(request: dict[str, Any], run: Runner) -> dict[str, Any]:
+def judge(request: dict[str, Any], run: Runner, found: Layout) -> dict[str, Any]:
     """Judge the answers of one lesson; ``replies`` are in their order, each as ``handle`` gives it."""
-    found = find(request["root"])
     lesson = found.course.lesson(request["lesson"])
     loaded = {} if lesson is None else bundle.load_lesson(found, lesson)[0]
 
@@ -96,21 +95,22 @@ class GradingServer(Server):
         if what == "collect":
             placeholders = request["placeholders"]
             return self.apart(lambda _: collect(cut(blob, request["files"]), placeholders), Limits())
-        return self.apart(lambda run: judge(request, run), self._limits(request))
-
-    def _limits(self, request: dict[str, Any]) -> Limits:
-        """What all answers of a request may use together; imports what they need before the fork."""
         root = request["root"]
         if root not in self._layouts:
             # The manifest is read once for a whole grading.
             self._layouts[root] = find(root)
-        course = self._layouts[root].course
+        found = self._layouts[root]
+        return self.apart(lambda run: judge(request, run, found), self._limits(request, found.course))
+
+    @staticmethod
+    def _limits(request: dict[str, Any], course: Course) -> Limits:
+        """What all answers of a request may use together; imports what they need before the fork."""
         wall, memory = 0, 0
         for answer in request["answers"]:
             exercise = course.exercise(answer["exercise"])
             limits = Limits() if exercise is None else exercise.limits
             preload(() if exercise is None else exercise.preload)
-            wall += limits.times(self.MOST_ROUNDS, patience=2).wall
+            wall += limits.times(Server.MOST_ROUNDS, patience=2).wall
             memory = max(memory, limits.memory)
         return Limits(wall=wall, memory=memory)
 

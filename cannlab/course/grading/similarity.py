@@ -27,7 +27,7 @@ GRAM = 7
 WINDOW = 4
 """Of so many neighbouring passages one is kept: a common run of GRAM + WINDOW - 1 tokens is always found."""
 
-LEAST = 5
+LEAST = 12
 """Answers with fewer kept passages of their own are too short to compare."""
 
 THRESHOLD = 0.6

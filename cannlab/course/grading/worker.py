@@ -74,9 +74,9 @@ def steady(value: Any) -> Any:
 class Worker:
     """Grades learners one after the other through a checking process of its own."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, client: Client | None = None) -> None:
         self.plan = plan
-        self.client = Client(MODULE)
+        self.client = client or Client(MODULE)
 
     def close(self) -> None:
         """End the checking process."""
