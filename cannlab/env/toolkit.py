@@ -115,16 +115,16 @@ class Toolkit:
         return changed
 
 
-def _command(words: str) -> str:
-    """A script that runs cannlab with these first words (each after a space)."""
+def _command(name: str) -> str:
+    """A script that runs one command of cannlab; ``cannlab`` itself for ""."""
     python = shlex.quote(sys.executable)
     parent = shlex.quote(_package_parent())
     return (
         "#!/bin/sh\n"
-        f"# Hands over to cannlab{words}.\n"
+        f"# {f'The emulated {name}' if name else 'cannlab of the Python that made this folder'}.\n"
         f"PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{parent}\n"
         "export PYTHONPATH\n"
-        f'exec {python} -m cannlab{words} "$@"\n'
+        f'exec {python} -m cannlab {name} "$@"\n'
     )
 
 
@@ -148,8 +148,7 @@ def _files(packages: tuple[str, ...]) -> dict[str, str]:
     for part in _PARTS:
         files[f"latest/{part}/version.info"] = f"Version={version.cann_internal}\nversion_dir={version.cann}\n{stamp}"
     for name in _COMMANDS:
-        files[f"latest/bin/{name}"] = _command(f" {name}")
-    # A notebook's kernel may run without its environment's own bin folder on PATH.
+        files[f"latest/bin/{name}"] = _command(name)
     files["latest/bin/cannlab"] = _command("")
     for name in packages:
         files[f"latest/python/site-packages/{name}.py"] = _THIN_MODULE.format(

@@ -193,7 +193,9 @@ class Machine:
         deadline = None if timeout is None else thread.now + timeout
         while target is not None and not stream.run_until(target):
             ran = self.callbacks_run
-            woken = self.clock.wait(
+            holder = stream.holder(target)
+            reachable = holder is not None and holder is not thread and holder.alive
+            woken = reachable and self.clock.wait(
                 thread,
                 lambda seen=ran: thread.now if self.callbacks_run != seen else None,  # type: ignore[misc]
                 deadline,

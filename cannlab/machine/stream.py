@@ -19,6 +19,7 @@ from cannlab.machine.work import Work
 from cannlab.trace import TaskKind
 
 if TYPE_CHECKING:
+    from cannlab.machine.clock import HostThread
     from cannlab.machine.context import Context
     from cannlab.machine.event import Event
     from cannlab.machine.reports import Callback, Subscription
@@ -156,6 +157,14 @@ class Stream:
             if not head.stream._run_head():
                 return False
         return True
+
+    def holder(self, target: Task) -> HostThread | None:
+        """The host thread that must run the blocking callback which holds up ``target``; None if there is none."""
+        head = target.stream.queue[0]
+        while head.after is not None and not head.after.done:
+            head = head.after.stream.queue[0]
+        subscription = head.stream.subscription
+        return subscription.thread if subscription is not None else None
 
     def _run_head(self) -> bool:
         """Run the first task; False if it is a blocking callback that has not returned yet."""
