@@ -116,7 +116,7 @@ def _prepare(graph: Graph, log: Callable[[str, str], None]) -> None:
             if graph.shape(name) is None:
                 raise atc_error("shape_unknown", node=node.name, op_type=node.op_type, tensor=name)
             if dtypes.by_onnx(graph.dtype(name)) is None:
-                raise atc_error("bad_tensor", tensor=name, dtype=TensorProto.DataType.Name(graph.dtype(name)))
+                raise parse.type_error(name, graph.dtype(name))
 
 
 def _om(graph: Graph, found: tuple[Task, ...], request: Request) -> OmModel:

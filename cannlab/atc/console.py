@@ -50,8 +50,11 @@ def error_block(diagnoses: Sequence[Diagnosis]) -> str:
         head = f"{first.code}: {stamp} {first.what}"
     else:
         head = f"{stamp} {first.title}({first.code}): {first.what}"
+    # Inner codes (E19999, E89999, EZ9999) are announced by a line of their own.
+    banner = [f"{first.code}: Internal Error!"] if first.code.endswith("9999") else []
     causes = "; ".join(tables.rule(first.rule).causes)
     lines = [
+        *banner,
         head,
         f"{INDENT}Possible Cause: {causes}.",
         f"{INDENT}Rule: {first.why}",

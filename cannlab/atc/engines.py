@@ -38,7 +38,8 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         split: True if the vector units are cores of their own.
 
     Raises:
-        AtcError: rules ``atc.kernel_types`` and ``atc.no_engine`` for each node that nothing runs.
+        AtcError: rules ``atc.kernel_types``, ``atc.no_engine``, ``atc.engine_unknown`` for each node that nothing
+            runs.
     """
     found = Placement()
     refused: list[Diagnosis] = []
@@ -60,6 +61,8 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         elif known.ai_cpu:
             found.core_of[node.name] = AI_CPU
             found.warnings.append(diagnose("atc.ai_cpu", name=node.name, op_type=known.ge_type, soc=soc_name))
+        elif not known.cores:
+            refused.append(diagnose("atc.engine_unknown", name=node.name, op_type=known.ge_type))
         else:
             if types:
                 listed = ", ".join(types)

@@ -16,6 +16,7 @@ from cannlab.atc import support
 from cannlab.atc.errors import AtcError, atc_error
 from cannlab.atc.graph import Graph, Node
 from cannlab.errors import Diagnosis, diagnose
+from cannlab.machine import custom_ops
 from cannlab.om import dtypes
 
 
@@ -24,7 +25,8 @@ def parse(model: onnx.ModelProto, soc_family: str) -> Graph:
 
     Raises:
         AtcError: rules ``atc.no_inputs``, ``atc.no_outputs``, ``atc.duplicate_name``, ``atc.no_parser``,
-            ``atc.no_domain``, ``atc.bad_tensor``, ``atc.dangling``, ``atc.subgraph_not_emulated``.
+            ``atc.no_domain``, ``atc.bad_tensor``, ``atc.type_not_emulated``, ``atc.bad_data``, ``atc.dangling``,
+            ``atc.subgraph_not_emulated``, ``atc.operator_not_emulated``.
     """
     source = model.graph
     opsets = {item.domain or "ai.onnx": item.version for item in model.opset_import}
@@ -85,22 +87,24 @@ def _precheck(named: list[tuple[str, onnx.NodeProto]], opsets: dict[str, int], s
 def _add_input(graph: Graph, info: onnx.ValueInfoProto) -> None:
     tensor = info.type.tensor_type
     if dtypes.by_onnx(tensor.elem_type) is None:
-        raise atc_error("bad_tensor", tensor=info.name, dtype=type_name(tensor.elem_type))
+        raise type_error(info.name, tensor.elem_type)
     dims = tuple(dim.dim_value if dim.dim_value > 0 else None for dim in tensor.shape.dim)
     graph.inputs.append(info.name)
     graph.types[info.name] = (tensor.elem_type, dims if tensor.HasField("shape") else None)
 
 
-def type_name(number: int) -> str:
-    """ONNX's name of an element type."""
+def type_error(tensor: str, number: int) -> AtcError:
+    """The error for an element type that an om cannot hold: unknown to the parser, or not emulated."""
     known = number in TensorProto.DataType.values()
-    return str(TensorProto.DataType.Name(number)) if known else f"type {number}"
+    name = str(TensorProto.DataType.Name(number)) if known else f"type {number}"
+    rule = "type_not_emulated" if TensorProto.FLOAT <= number <= TensorProto.BFLOAT16 else "bad_tensor"
+    return atc_error(rule, tensor=tensor, dtype=name)
 
 
 def _array(tensor: TensorProto, name: str) -> NDArray[Any]:
     """The values of a constant."""
     if dtypes.by_onnx(tensor.data_type) is None:
-        raise atc_error("bad_tensor", tensor=name, dtype=type_name(tensor.data_type))
+        raise type_error(name, tensor.data_type)
     try:
         onnx.checker.check_tensor(tensor)
         array: NDArray[Any] = numpy_helper.to_array(tensor)
@@ -110,14 +114,16 @@ def _array(tensor: TensorProto, name: str) -> NDArray[Any]:
 
 
 def _check_node(model: onnx.ModelProto, name: str, node: onnx.NodeProto) -> None:
-    """Inputs, outputs and attributes of a standard operator against its definition. Operators that ONNX does not
-    define at this opset (ATC knows some earlier than ONNX does) are let through."""
+    """Inputs, outputs and attributes of a standard operator against its definition; custom ones are let through."""
     if any(item.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for item in node.attribute):
         raise atc_error("subgraph_not_emulated", name=name, op_type=node.op_type)
     opsets = {item.domain: item.version for item in model.opset_import}
-    version = opsets.get(node.domain, opsets.get("ai.onnx", 0) if not node.domain else 0)
-    if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type, version, ""):
+    domain = node.domain or "ai.onnx"
+    version = opsets.get(node.domain, opsets.get(domain, 0))
+    if custom_ops.find(domain, node.op_type, version) is not None:
         return
+    if domain != "ai.onnx" or not onnx.defs.has(node.op_type, version, ""):
+        raise atc_error("operator_not_emulated", name=name, key=f"{domain}::{version}::{node.op_type}")
     context = onnx.checker.C.CheckerContext()
     context.ir_version = 8
     context.opset_imports = {"": version}

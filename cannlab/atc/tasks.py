@@ -12,6 +12,7 @@ from math import prod
 from cannlab.atc import engines, support
 from cannlab.atc.engines import Placement
 from cannlab.atc.graph import Graph, Node
+from cannlab.atc.passes.joining import is_depthwise
 from cannlab.machine import custom_ops
 from cannlab.om import Cost, Format, OmTensor, Task
 from cannlab.soc import Soc
@@ -221,13 +222,6 @@ def fused_name(nodes: list[Node]) -> str:
     """The name of a fused operator: those of its parts joined, as kernel fusion names it. A part that a pass took in
     (a batch normalisation, a bias) leaves no trace in it."""
     return "".join(dict.fromkeys(node.sources[0] for node in nodes if node.sources))
-
-
-def is_depthwise(graph: Graph, node: Node) -> bool:
-    """True for a convolution with one input channel in each group."""
-    weight = graph.known_shape(node.inputs[1])
-    group = node.get("group", 1)
-    return group > 1 and weight[1] == 1 and weight[0] == group
 
 
 def ge_type(graph: Graph, node: Node) -> str:

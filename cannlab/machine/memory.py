@@ -320,15 +320,15 @@ class Memory:
 
     def _resolve_host(self, address: int, size: int, write: bool) -> View:
         machine = self._machine
-        before = self.blocks.before(address)
+        known = self.host.find(address)
+        before = self.blocks.before(address) if known is None else None
         if before is not None and before.mapping is not None:
             mapping = before.mapping
-            if address < mapping.address + mapping.size:
+            if address < mapping.address + mapping.reach:
                 raise MemoryFault(self._beyond(before, address, size))
         behind = self.blocks.overlapping(address, address + size)
         if behind is not None and behind.mapping is not None:
             raise MemoryFault(diagnose("memory.bad_pointer", where=machine.here().place, size=size))
-        known = self.host.find(address)
         if known is not None and known.abandoned():
             machine.report(diagnose("memory.host_owner_gone", where=machine.here().place, type=known.type_name))
             if known.gone:

@@ -73,6 +73,9 @@ class Picture:
         """Write the PNG file, whole or not at all. OSError if it cannot be written."""
         write_whole(path, self.png)
 
+    def __repr__(self) -> str:
+        return "<picture>"
+
     def _repr_png_(self) -> bytes:
         return self.png
 
@@ -179,7 +182,8 @@ def timeline(record: Record, title: str = "", window: tuple[int, int] | None = N
         record: what the machine did.
         title: the picture's title; the SoC and the length of the run if it is "".
         window: first and last simulated ns to draw; the whole run if None. (Initialising takes tens of
-            milliseconds, one copy microseconds: a picture of the whole shows the first alone.)
+            milliseconds, one copy microseconds: a picture of the whole shows the first alone.) Lanes without
+            anything in the window are left out.
 
     Raises:
         ValueError: the window ends before it starts.
@@ -215,6 +219,9 @@ def timeline(record: Record, title: str = "", window: tuple[int, int] | None = N
             for bar in bars
             if bar.start <= last and bar.end >= first
         ]
+        used = sorted({bar.lane for bar in bars})
+        lanes = [lanes[lane] for lane in used]
+        bars = [replace(bar, lane=used.index(bar.lane)) for bar in bars]
     length = max((bar.end for bar in bars), default=0)
     size, unit = _unit(length)
     return _draw(

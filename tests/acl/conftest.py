@@ -17,6 +17,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="acl.util.*deprecated")
         yield
+    reset_machine()
 
 
 @pytest.fixture

@@ -131,3 +131,16 @@ def sum_then_quarter():
         {"y": [4]},
         {"q": np.array(0.25, np.float32)},
     )
+
+
+def depthwise():
+    """Depthwise Conv, Relu."""
+    return model(
+        [
+            node("Conv", ["x", "w"], ["c"], "dw", kernel_shape=[3, 3], pads=[1, 1, 1, 1], group=4),
+            node("Relu", ["c"], ["y"], "relu"),
+        ],
+        {"x": [1, 4, 6, 6]},
+        {"y": [1, 4, 6, 6]},
+        {"w": random(4, 1, 3, 3, seed=1, scale=0.3)},
+    )

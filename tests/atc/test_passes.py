@@ -14,6 +14,7 @@ CASES = {
     "ConvBatchnormFusionPass": (models.conv_bn_relu, (1, 3, 8, 8)),
     "TbeConv2DReluv2Pass": (models.conv_bn_relu, (1, 3, 8, 8)),
     "TbeConv2DEltwisePass": (models.residual, (1, 4, 6, 6)),
+    "TbeDepthwiseConvElemwiseFusionPass": (models.depthwise, (1, 4, 6, 6)),
     "MatMulBiasAddFusionPass": (models.perceptron, (2, 12)),
     "ATbeMatmulElemwiseFusionPass": (models.perceptron, (2, 12)),
 }

@@ -27,3 +27,10 @@ def joins(graph: Graph, leader: Node, reader: Node | None, types: frozenset[str]
 def join(leader: Node, reader: Node) -> None:
     """Put ``reader`` into ``leader``'s operator."""
     reader.task = leader.task
+
+
+def is_depthwise(graph: Graph, conv: Node) -> bool:
+    """True for a convolution with one input channel in each group."""
+    weight = graph.known_shape(conv.inputs[1])
+    group = conv.get("group", 1)
+    return bool(group > 1 and weight[1] == 1 and weight[0] == group)

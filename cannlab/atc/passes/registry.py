@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from cannlab.atc.graph import Graph
-from cannlab.atc.passes import conv_batchnorm, conv_eltwise, conv_relu, matmul_bias, matmul_elemwise
+from cannlab.atc.passes import conv_batchnorm, conv_eltwise, conv_relu, depthwise_elemwise, matmul_bias, matmul_elemwise
 
 GRAPH = "GraphFusion"
 UB = "UBFusion"
@@ -36,6 +36,7 @@ PASSES = (
     Pass(conv_relu.NAME, UB, conv_relu.run),
     Pass(matmul_elemwise.NAME, UB, matmul_elemwise.run),
     Pass(conv_eltwise.NAME, UB, conv_eltwise.run),
+    Pass(depthwise_elemwise.NAME, UB, depthwise_elemwise.run),
 )
 
 
