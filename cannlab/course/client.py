@@ -30,6 +30,7 @@ class Client:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._killed = False
         self._lock = threading.Lock()
 
     @property
@@ -38,9 +39,13 @@ class Client:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process without waiting for it."""
+        """Start the process without waiting for it. CannlabError (course.engine) if it cannot be, or was killed."""
+        if self._killed:
+            raise CannlabError(diagnose("course.engine", message="the checking process was ended"))
         if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:
             return
+        if sys.platform == "win32":
+            raise CannlabError(diagnose("course.no_windows"))
         environment = {**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONHASHSEED": "0"}
         # The notebook may have come to cannlab by sys.path alone.
         code = f"import sys; sys.path[:] = {sys.path!r}; from {self._module} import main; main()"
@@ -76,7 +81,8 @@ class Client:
         _pipe(process.stdout).close()
 
     def kill(self) -> None:
-        """End the process at once, from another thread; who waits for its reply gets course.engine."""
+        """End the process at once and for good, from another thread; who waits for its reply gets course.engine."""
+        self._killed = True
         process = self._process
         if process is not None and self._owner == os.getpid():
             process.kill()

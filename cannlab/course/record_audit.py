@@ -1,7 +1,8 @@
-"""Can this record be that of any run at all? The emulator runs in the answer's process, so what it says is not believed.
+"""Can this record be that of any run at all? The emulator runs in the answer's process, so it is not believed.
 
-A record that no program could have made (a call that took less than calls of its kind take, a copy faster than its link,
-memory that was allocated and never entered) is refused. One that some legal program makes is left to the requirements.
+A record that no program could have made (a call that took less than calls of its kind take, a copy faster than its
+link, memory that was allocated and never entered) is refused. One that some legal program makes is left to the
+requirements.
 """
 
 from __future__ import annotations
