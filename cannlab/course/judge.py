@@ -32,7 +32,7 @@ from cannlab.course.spec.requirements import Fact
 from cannlab.course.values import MISSING, kind_of, show
 from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine.core.launch import WARNINGS
-from cannlab.trace import Record
+from cannlab.trace import KernelTrace, Record
 
 _PRINTED = 2000
 _MESSAGE = 2000
@@ -123,6 +123,11 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         raise wire.BrokenFrame("a case that cannot be read") from problem
 
 
+def _alike(one: Any, other: Any) -> bool:
+    """True if two inputs are not arrays, or arrays of one shape and dtype."""
+    return not isinstance(other, np.ndarray) or (one.shape == other.shape and one.dtype == other.dtype)
+
+
 def _fault(data: Mapping[str, Any]) -> dict[str, Any]:
     """A diagnosis of an answer's machine, as plain data of bounded size. KeyError, TypeError, ... if it is none."""
     found = Diagnosis.from_dict(data)
@@ -139,6 +144,7 @@ class Judge:
         self.exercise = bundle.exercise
         self.runner = runner
         self.replay = replay
+        self._chip: Mapping[str, Any] = {}
         self.setup = tuple(answers.to_python(cell) for cell in bundle.part.setup)
         self.limits = self.exercise.limits
 
@@ -173,9 +179,10 @@ class Judge:
                     attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
                     break
         self._expect(cases)
+        unseen = self._unseen(attempt.cases, stamp) if self.check.run.how == "kernel" else {}
         with within(self.limits.wall):
             for case in attempt.cases:
-                self._examine(case)
+                self._examine(case, unseen.get(case.number))
         cost = self._cost(attempt, cases) if len(attempt.cases) == len(cases) else None
         with within(self.limits.wall):
             return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
@@ -199,7 +206,41 @@ class Judge:
             for case in cases:
                 case.expected = reference(**_copy(case.inputs))
 
+    def _unseen(self, cases: list[CaseRun], stamp: Mapping[str, str]) -> dict[int, CaseRun]:
+        """By case: inputs of the same shapes that no answer's process gets, and what they should give."""
+        self._chip = self._launch_of(self._solution(cases[:1])[0]).meta if cases else {}
+        if self.check.run.data_dependent:
+            return {}
+        found = []
+        for case in cases:
+            text = f"{stamp['answer']}/{stamp['seed']}/{case.number}"
+            rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little"))
+            drawn = self.check.draw(rng, case.size)
+            # Plain arguments (a length, a factor) are part of the instructions: they stay.
+            inputs = {
+                name: drawn[name] if isinstance(value, np.ndarray) else value for name, value in case.inputs.items()
+            }
+            if all(_alike(inputs[name], value) for name, value in case.inputs.items()):
+                found.append(CaseRun(case.number, case.size, inputs))
+        self._expect(found)
+        return {case.number: case for case in found}
+
+    @staticmethod
+    def _launch_of(case: CaseRun) -> KernelTrace:
+        """The launch that counts. ValueError if there is none."""
+        if case.record is None or not case.record.kernels:
+            raise ValueError("no launch")
+        return case.record.kernels[-1]
+
     def _solved(self, cases: list[CaseRun]) -> list[CaseRun]:
+        """The solved cell's runs of the same inputs, replayed if they are kernels."""
+        runs = self._solution(cases)
+        if self.check.run.how == "kernel":
+            for run in runs:
+                self._replay(run)
+        return runs
+
+    def _solution(self, cases: list[CaseRun]) -> list[CaseRun]:
         """The solved cell's runs of the same inputs. RuntimeError if the course's own solution fails."""
         runs = [CaseRun(case.number, case.size, case.inputs) for case in cases]
         outcome = self._run(answers.to_python(self.bundle.part.solution), runs)
@@ -209,13 +250,11 @@ class Judge:
             _fill(run, message, blob)
             if run.raised is not None:
                 raise RuntimeError(f"the solution of {self.exercise.id} raised {run.raised.type}: {run.raised.message}")
-            if self.check.run.how == "kernel":
-                self._replay(run)
         return runs
 
     # -- looking at a case -------------------------------------------------------------------------
 
-    def _examine(self, case: CaseRun) -> None:
+    def _examine(self, case: CaseRun, unseen: CaseRun | None = None) -> None:
         """Replay, compare, and read the requirements of one case."""
         allowed = WARNINGS.union(self.check.faults)
         case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
@@ -225,6 +264,8 @@ class Judge:
             self._replay(case)
         if case.raised is None and case.expected is not MISSING:
             case.difference = self._difference(case)
+        if case.raised is None and case.difference is None and unseen is not None:
+            self._try_unseen(case, unseen)
         if case.raised is None:
             case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
 
@@ -267,14 +308,18 @@ class Judge:
     def _replay(self, case: CaseRun) -> None:
         """Replace a kernel's result by what its record gives on the judge's own inputs."""
         case.got = MISSING
-        launches = [] if case.record is None else case.record.kernels
-        if not launches:
-            name = self.check.run.name
-            case.raised = Raised("", "", "no_launch", name)
+        try:
+            launch = self._launch_of(case)
+        except ValueError:
+            case.raised = Raised("", "", "no_launch", self.check.run.name)
             return
         arrays = {name: value.copy() for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
         try:
-            replayed = self.replay(launches[-1], list(arrays.values()))
+            # A faster chip or a laxer rule than the exercise's own would be told by the record too.
+            for name, wanted in (("soc", self._chip.get("soc")), ("sync", "strict")):
+                if self._chip.get(name) == wanted != launch.meta.get(name):
+                    raise ValueError(f"{name} is {launch.meta.get(name)!r} and not {wanted!r}")
+            replayed = self.replay(launch, list(arrays.values()))
         except Exception as problem:
             # The record is a stranger's: whatever its replay trips over is the stranger's doing.
             case.raised = Raised(type(problem).__name__, f"the launch cannot be replayed: {problem}", "launch")
@@ -286,6 +331,13 @@ class Judge:
         found = (d.to_dict() for d in replayed.diagnoses if d.rule not in known and d.rule not in self.check.faults)
         case.faults = (*case.faults, *found)
         case.replay_ns = replayed.ns
+
+    def _try_unseen(self, case: CaseRun, unseen: CaseRun) -> None:
+        """The same instructions on inputs that the answer never saw."""
+        other = CaseRun(unseen.number, unseen.size, unseen.inputs, expected=unseen.expected, record=case.record)
+        self._replay(other)
+        if other.raised is not None or self._difference(other) is not None:
+            case.raised = Raised("", "", "baked")
 
     def _cost(self, attempt: Attempt, cases: list[CaseRun]) -> CostReport | None:
         """Cost against the solved cell's, in the same run."""
@@ -474,6 +526,8 @@ class Judge:
             return diagnose("course.command_quotes", message=raised.message)
         if raised.part == "touched":
             return diagnose("course.touched", name=raised.message)
+        if raised.part == "baked":
+            return diagnose("course.baked_result")
         if raised.part == "record":
             return diagnose("course.altered_record", found=raised.message)
         if raised.part == "too_big":

@@ -406,7 +406,8 @@ def test_a_trace_that_cannot_be_replayed_fails() -> None:
     def refuse(trace: KernelTrace, inputs: Any) -> Replayed:
         raise ValueError("the record has other arguments")
 
-    result = judge(KERNEL, LAUNCH.replace("OP", "2"), kind=Kind.KERNEL, replay=refuse)
+    double = LAUNCH.replace("OP", "2")
+    result = judge(KERNEL, double, solution=double, kind=Kind.KERNEL, replay=refuse)
     assert result.verdict is Verdict.FAILED
     assert "other arguments" in result.text()
 

@@ -24,6 +24,7 @@ class Run:
     shared: bool = False
     specimens: tuple[tuple[str, str, bool], ...] = ()
     target: str = ""
+    data_dependent: bool = False
 
     @property
     def name(self) -> str:
@@ -78,13 +79,18 @@ def command(name: str = "command", *, program: str = "atc", files: tuple[str, ..
     return Run("command", (name,), (), files, target=program)
 
 
-def kernel(name: str, *, out: str | tuple[str, ...]) -> Run:
+def kernel(name: str, *, out: str | tuple[str, ...], data_dependent: bool = False) -> Run:
     """Call the function ``name``, which launches a kernel; the result is what the record of the launch gives.
 
     The judge replays the last launch on its own inputs: ``out`` names the input(s) that the kernel writes. The arrays
     among the inputs must be the kernel's arguments in global memory, in the same order.
+
+    The launch is also replayed on other arrays of the same shapes, which the answer never saw: instructions that only
+    write down a result computed elsewhere do not pass. ``data_dependent``: leave that out, because the instructions
+    of a right kernel depend on the values of its input.
     """
-    return Run("kernel", (name,), (out,) if isinstance(out, str) else out)
+    out = (out,) if isinstance(out, str) else out
+    return Run("kernel", (name,), out, data_dependent=data_dependent)
 
 
 def catches(name: str, target: str, *, right: Mapping[str, str], wrong: Mapping[str, str]) -> Run:
