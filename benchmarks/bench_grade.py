@@ -13,7 +13,6 @@ Without words: warm and class. Exit code 1 if a target is missed.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -123,7 +122,7 @@ def thousand(folder: Path) -> bool:
     print(f"{'done':>6}{'grading MiB':>14}{'checking MiB':>14}{'traced MiB':>12}")
     for done, own, other, traced in rows:
         print(f"{done:>6}{own:>14.1f}{other:>14.1f}{traced:>12.2f}")
-    print(f"traced peak, with the files of the class: {peak:.1f} MiB; resident at the end: {resident(os.getpid()):.1f} MiB")
+    print(f"traced peak, class files included: {peak:.1f} MiB; resident at the end: {resident(os.getpid()):.1f} MiB")
     return all(late[at] - rows[1][at] < 8 for late in rows[2:] for at in (1, 2, 3))
 
 

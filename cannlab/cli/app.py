@@ -163,7 +163,7 @@ def demo(ctx: typer.Context) -> None:
 @app.command("grade")
 def grade(
     submissions: Annotated[
-        Path | None, typer.Argument(metavar="[SUBMISSIONS]", help="A folder with one folder per learner.")
+        Path | None, typer.Argument(metavar="SUBMISSIONS", help="A folder with one folder per learner.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="A new folder for the results.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, max=256, help="Checking processes; default: one per core.")] = None,
