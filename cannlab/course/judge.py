@@ -7,7 +7,10 @@ right.
 from __future__ import annotations
 
 import hashlib
+import io
+import re
 import signal
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,6 +40,7 @@ from cannlab.trace import KernelTrace, Record
 _PRINTED = 2000
 _MESSAGE = 2000
 _MOST_FAULTS = 200
+_LARGEST_RECORD = 1 << 29
 _PRIVATE = (Kind.PREDICTION, Kind.CHOICE)
 
 
@@ -115,7 +119,7 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         status = message.get("status")
         case.status = status if type(status) is int else None
         if "record" in message:
-            case.record = Record.from_bytes(_part(blob, message["record"]))
+            case.record = _record(_part(blob, message["record"]))
             case.faults = tuple(_fault(fault) for fault in case.record.faults[:_MOST_FAULTS])
         case.files = {str(name): _part(blob, entry) for name, entry in message.get("files", {}).items()}
     except Exception as problem:
@@ -128,11 +132,19 @@ def _alike(one: Any, other: Any) -> bool:
     return not isinstance(other, np.ndarray) or (one.shape == other.shape and one.dtype == other.dtype)
 
 
+def _record(data: bytes) -> Record:
+    """The record of a case. ValueError if it is none, or one that unpacks to more than any run leaves."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_RECORD:
+            raise ValueError("a record that is too large")
+    return Record.from_bytes(data)
+
+
 def _fault(data: Mapping[str, Any]) -> dict[str, Any]:
     """A diagnosis of an answer's machine, as plain data of bounded size. KeyError, TypeError, ... if it is none."""
     found = Diagnosis.from_dict(data)
-    texts = {name: str(getattr(found, name))[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
-    return replace(found, **texts, facts={}).to_dict()
+    data = replace(found, facts={}).to_dict()
+    return data | {name: str(data[name])[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
 
 
 class Judge:
@@ -206,6 +218,13 @@ class Judge:
             for case in cases:
                 case.expected = reference(**_copy(case.inputs))
 
+    def _sets_up(self, cases: list[CaseRun]) -> bool:
+        """True if the course's own setup and solution run on these cases."""
+        try:
+            return bool(self._solution(cases))
+        except RuntimeError:
+            return False
+
     def _unseen(self, cases: list[CaseRun], stamp: Mapping[str, str]) -> dict[int, CaseRun]:
         """By case: inputs of the same shapes that no answer's process gets, and what they should give."""
         self._chip = self._launch_of(self._solution(cases[:1])[0]).meta if cases else {}
@@ -260,10 +279,15 @@ class Judge:
         case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
         if case.raised is None:
             self._disbelieve(case)
+        told = case.got
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
         if case.raised is None and case.expected is not MISSING:
             case.difference = self._difference(case)
+            if case.difference is None and told is not case.got:
+                # The instructions are right; launched on other arrays they give something else all the same.
+                case.difference = self.check.compare.difference(told, case.expected)
+                case.got = case.got if case.difference is None else told
         if case.raised is None and case.difference is None and unseen is not None:
             self._try_unseen(case, unseen)
         if case.raised is None:
@@ -378,6 +402,9 @@ class Judge:
             "stamp": stamp,
             "layers": outcome.layers,
         }
+        if attempt.ending is Ending.SETUP and self._sets_up(cases):
+            # The setup runs: it was the answer that broke it, or that only said so.
+            attempt.ending = outcome.ending = Ending.BROKEN
         if attempt.ending is Ending.SETUP:
             return self._result(Verdict.ERROR, terms, diagnosis=self._setup_failed(outcome), **common)
         if whole and right == len(cases) and cheap:
@@ -540,6 +567,10 @@ class Judge:
             return diagnose("course.exited", status=raised.message, case=case.number)
         if raised.type == "PermissionError" and "Operation not permitted" in raised.message:
             return diagnose("course.process", message=raised.message)
+        if raised.type == "PermissionError" and "Permission denied" in raised.message:
+            # The name only: where things lie on the machine that judges is nobody's business.
+            named = re.search(r"'(?:[^']*/)?([^'/]+)/?'", raised.message)
+            return diagnose("course.closed_file", name=named.group(1) if named else "a file")
         if raised.part == "call" and raised.type == "TypeError" and not raised.frames:
             arguments = ", ".join(case.inputs)
             return diagnose("course.signature", name=raised.name, arguments=arguments, message=raised.message)

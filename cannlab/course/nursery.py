@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -32,6 +33,8 @@ from cannlab.course.sandbox import Sandbox, mapped_bytes, open_status
 
 _ORDER = 1 << 12
 _LAST_DESCRIPTOR = 65536
+_PARTING = 5.0
+"""Seconds to wait for the nursery's end; a fork that is still there keeps it alive."""
 
 Live = Callable[[Job, str, int, Sandbox, dict[str, str], int], NoReturn]
 """The life of an answer's process: job, folder, result descriptor, sandbox, layers so far, mapped bytes."""
@@ -42,16 +45,17 @@ class Nursery:
 
     def __init__(self, sandbox: Sandbox, live: Live) -> None:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        alive, alive_end = os.pipe()
         scratch = tempfile.mkdtemp(prefix="cannlab-answers-")
         sys.stdout.flush()
         sys.stderr.flush()
         self.pid = os.fork()
         if self.pid == 0:
-            _be_born(far.detach(), scratch, sandbox, live)
+            _be_born(far.detach(), alive, scratch, sandbox, live)
         far.close()
+        os.close(alive)
         self._line = near
-        self._owner = os.getpid()
-        self._close = weakref.finalize(self, _bury, near, self.pid, scratch, os.getpid())
+        self._close = weakref.finalize(self, _bury, near, alive_end, self.pid, os.getpid())
 
     def close(self) -> None:
         """End the nursery and remove its folder."""
@@ -59,11 +63,17 @@ class Nursery:
 
     @property
     def alive(self) -> bool:
-        """False when it has ended (only its maker can know)."""
-        if os.getpid() != self._owner or not self._close.alive:
-            return self._close.alive
-        info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        return info is None
+        """False when it has ended."""
+        if not self._close.alive:
+            return False
+        try:
+            # It never says anything here: there is something to read only when the other end is closed.
+            self._line.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
+        return False
 
     def order(self, job: Job, output: int, result: int) -> socket.socket:
         """Have a job run; gives the line on which ``{"status": ..., "cpu": ...}`` arrives. OSError if it is gone."""
@@ -83,36 +93,41 @@ class Nursery:
         return line
 
 
-def _bury(line: socket.socket, pid: int, scratch: str, owner: int) -> None:
+def _bury(line: socket.socket, alive: int, pid: int, owner: int) -> None:
     if os.getpid() != owner:
         return
     line.close()
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    os.close(alive)
+    deadline = time.monotonic() + _PARTING
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-    shutil.rmtree(scratch, ignore_errors=True)
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(0.001)
 
 
-def _be_born(orders: int, scratch: str, sandbox: Sandbox, live: Live) -> NoReturn:
-    """Two processes: one that leaves the namespaces and waits, and the nursery itself, the first in the new ones."""
+def _be_born(orders: int, alive: int, scratch: str, sandbox: Sandbox, live: Live) -> NoReturn:
+    """Two processes: one that leaves the namespaces and cleans up at the end, whatever ended its maker, and the
+    nursery itself, the first in the new ones."""
     try:
+        orders, alive = _above(orders), _above(alive)
         null = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
         os.dup2(orders, 3)
-        os.closerange(4, _LAST_DESCRIPTOR)
+        os.dup2(alive, 4)
+        os.closerange(5, _LAST_DESCRIPTOR)
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, signal.SIG_IGN)
-        sandbox.die_with_parent()
         os.setsid()
         layers = sandbox.namespaces(processes=True)
-        sandbox.die_with_parent()
         pid = os.fork()
         if pid:
             os.close(3)
+            os.read(4, 1)
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+            sandbox.remove_scratch(scratch)
             os._exit(0)
+        os.close(4)
         sandbox.die_with_parent()
         Keeper(socket.socket(fileno=3), scratch, sandbox, layers, live).keep()
     finally:
@@ -136,6 +151,7 @@ class Keeper:
         self.wake, wake_end = os.pipe()
         for number in (self.wake, wake_end):
             os.set_blocking(number, False)
+        self.processors = os.sched_getaffinity(0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
 
@@ -149,6 +165,8 @@ class Keeper:
                 with contextlib.suppress(ImportError):
                     importlib.import_module(name)
             job, output, result, line = descriptors
+            # An answer may have moved this process to one processor, which the next would inherit.
+            os.sched_setaffinity(0, self.processors)
             folder = tempfile.mkdtemp(prefix="answer-", dir=self.scratch)
             pid = os.fork()
             if pid == 0:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import shutil
 import signal
 import sys
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ LAYERS = ("limits", "memory", "disk", "processes", "network", "reading", "writin
 _MIB = 1024 * 1024
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 _PDEATHSIG, _DUMPABLE = 1, 4
+_DETACH = 2
 _NOSUID, _NODEV, _NOEXEC, _PRIVATE = 2, 4, 8, 0x40000 | 0x4000
 _CAPABILITIES = 0x20080522
 _SCRATCH_MIB, _SCRATCH_FILES = 512, 20_000
@@ -81,6 +83,12 @@ class Sandbox:
             b"cannlab", folder.encode(), b"tmpfs", _NOSUID | _NODEV | _NOEXEC, size
         )
         return {"disk": f"missing: {os.strerror(ctypes.get_errno())}" if failed else "on"}
+
+    def remove_scratch(self, folder: str) -> None:
+        """Undo :meth:`scratch`, and remove the folder."""
+        if self.libc is not None:
+            self.libc.umount2(folder.encode(), _DETACH)
+        shutil.rmtree(folder, ignore_errors=True)
 
     def close_reading(self, folder: str) -> dict[str, str]:
         """From now on only Python, its packages and ``folder`` are read."""

@@ -329,7 +329,7 @@ def test_faults_of_the_machine_fail_a_case_with_its_own_diagnosis() -> None:
 LAUNCH = (
     "from cannlab.machine import machine\nfrom cannlab.trace import KernelTrace, Instruction\ndef launch(x, z):\n"
     "    trace = KernelTrace({'name': 'k'})\n    trace.append(Instruction(OP, 0, 0, 0, 0, 0, (), ()))\n"
-    "    machine().record.kernels.append(trace)\n    z[:] = 12345"
+    "    machine().record.kernels.append(trace)\n    z[:] = 2 * x"
 )
 KERNEL = Check(
     "l.k",
@@ -363,7 +363,15 @@ def test_a_kernel_is_believed_by_its_record_only() -> None:
     wrong = _kernel(3)
     assert wrong.diagnosis is not None
     assert wrong.diagnosis.rule == "course.wrong_value"
-    assert "12345" not in wrong.text()
+    launched_on_others = judge(
+        KERNEL,
+        LAUNCH.replace("OP", "2").replace("2 * x", "12345"),
+        solution=LAUNCH.replace("OP", "2"),
+        kind=Kind.KERNEL,
+        replay=_double,
+    )
+    assert launched_on_others.case is not None
+    assert "12345" in launched_on_others.case.got
 
 
 def test_a_replayed_kernel_gives_rules_and_cost() -> None:
