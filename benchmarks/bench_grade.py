@@ -126,15 +126,12 @@ def thousand(folder: Path) -> bool:
     return all(late[at] - rows[1][at] < 8 for late in rows[2:] for at in (1, 2, 3))
 
 
-TASK = "def squares(n):\n    ### BEGIN SOLUTION\n    return [i * i for i in range(n)]\n    ### END SOLUTION"
-
-
 def others(folder: Path) -> bool:
     """nbgrader and otter on a notebook with one answer and one test, 10 submissions each; cannlab on the same size."""
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     tools = ["nbgrader", "otter-grader", "ipykernel"]
-    subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", *tools], check=True)
+    subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--quiet", *tools], check=True)
     from bench_grade_others import nbgrader, otter  # beside this file
 
     for name, run in (("nbgrader autograde", nbgrader), ("otter run", otter)):
