@@ -102,7 +102,7 @@ def run_program(ctx: typer.Context) -> None:
 @app.command("atc", cls=Verbatim)
 def atc(ctx: typer.Context) -> None:
     """The model compiler: ONNX to om. All options are atc's own."""
-    raise typer.Exit(_delegate("atc", "cannlab.atc", ctx.args))
+    raise typer.Exit(int(_part("atc", "cannlab.atc").main(ctx.args)))
 
 
 @app.command("npu-smi", cls=Verbatim)
@@ -149,26 +149,31 @@ def lab(
 @app.command("learn", cls=Verbatim)
 def learn(ctx: typer.Context) -> None:
     """The course: start, list, next, check, hint, reset, progress."""
-    raise typer.Exit(_delegate("learn", "cannlab.cli.learn", ctx.args))
+    command = typer.main.get_command(_part("learn", "cannlab.cli.learn").app)
+    answer = command.main(args=ctx.args, prog_name="cannlab learn", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
 
 
 @app.command("demo", cls=Verbatim)
 def demo(ctx: typer.Context) -> None:
     """The whole path once: train, export, convert, run, profile, grade."""
-    raise typer.Exit(_delegate("demo", "cannlab.cli.demo", ctx.args))
+    raise typer.Exit(int(_part("demo", "cannlab.cli.demo").main(ctx.args)))
 
 
-def _delegate(command: str, module: str, arguments: list[str]) -> int:
-    """Call ``main(arguments) -> int`` of the module behind a command."""
+def _part(command: str, module: str) -> Any:
+    """The module behind a command. ``atc`` and ``demo`` have ``main(words) -> int``, ``learn`` has ``app``.
+
+    Raises:
+        CannlabError: rule ``cli.no_course``: this installation lacks it.
+    """
     try:
-        found = import_module(module)
+        return import_module(module)
     except ModuleNotFoundError as problem:
         if problem.name != module:
             raise
         from cannlab.errors import CannlabError, diagnose
 
         raise CannlabError(diagnose("cli.no_course", command=command, problem=str(problem))) from problem
-    return int(found.main(arguments) or 0)
 
 
 def call(arguments: list[str]) -> int:

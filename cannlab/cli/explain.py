@@ -31,9 +31,14 @@ def _paragraph(title: str, text: str) -> str:
     return textwrap.fill(f"{title:<9}{text}", _WIDTH, subsequent_indent=indent, break_long_words=False)
 
 
+def _entry(known: tables.KnownCode) -> str:
+    """Title and class; some codes have no class in the tables."""
+    return f"{known.title} ({known.kind.strip()})" if known.kind else known.title
+
+
 def explanation_lines(found: Explanation) -> Iterator[str]:
     """The explanation for a person."""
-    title = f": {found.known.title} ({found.known.kind.strip()})" if found.known else ""
+    title = f": {_entry(found.known)}" if found.known else ""
     yield f"{found.code}{title}"
     if not found.emulated:
         yield ""
@@ -89,7 +94,7 @@ def list_lines() -> Iterator[str]:
     yield "Known, not emulated:"
     for code, known in tables.known_codes().items():
         if code not in raised:
-            yield f"  {code:<8} {known.title} ({known.kind.strip()})"
+            yield f"  {code:<8} {_entry(known)}"
 
 
 def run(code: str | None, list_all: bool) -> int:

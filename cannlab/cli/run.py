@@ -161,11 +161,12 @@ def _exit_status(leave: SystemExit) -> int:
 
 def _execute(program: _Program) -> int:
     """Run the program; returns its exit status."""
+    # Our own first entry (the folder of the console script, or the current one under -m) gives way to the program's.
+    ours = {os.getcwd(), os.path.dirname(os.path.abspath(sys.argv[0]))}
+    if sys.path and os.path.abspath(sys.path[0]) in ours and not sys.flags.safe_path:
+        del sys.path[0]
+    sys.path.insert(0, program.path)
     sys.argv[:] = program.argv
-    if not getattr(sys.flags, "safe_path", False) and sys.path:
-        sys.path[0] = program.path
-    else:
-        sys.path.insert(0, program.path)
     sys.modules["__main__"] = program.module
     try:
         exec(program.code, program.module.__dict__)

@@ -36,7 +36,8 @@ def check(system: System, roots: Sequence[str] = ()) -> Report:
         findings += _emulation_checks(system)
         findings += _unused_parts(found)
     else:
-        findings += check_real(system, found, toolkit, tuple(install_roots(system, roots)))
+        searched = tuple(install_roots(system, roots))
+        findings += check_real(system, found, toolkit, searched, _emulator_asked_for(system))
     findings += check_course(system)
     summary, shown = _summary(system, found, toolkit, state)
     return Report(state, summary, shown, tuple(findings))

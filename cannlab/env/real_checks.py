@@ -35,7 +35,7 @@ def check_toolkit(system: System, toolkit: Toolkit) -> Iterator[Finding]:
         yield broken("real.toolkit", "env.version_unreadable", path=file.path, problem=file.problem)
     if not toolkit.cann:
         return
-    facts = {"cann": toolkit.cann, "home": toolkit.home, "arch": system.machine}
+    facts = {"release": toolkit.cann, "home": toolkit.home, "arch": system.machine}
     yield ok("real.toolkit", f"toolkit {toolkit.cann} at {toolkit.home}")
     other = {
         part: file.values["version_dir"]
@@ -55,7 +55,7 @@ def check_toolkit(system: System, toolkit: Toolkit) -> Iterator[Finding]:
     if built and built != system.machine:
         machine = system.machine
         yield broken(
-            "real.toolkit_arch", "env.wrong_arch", built=built, machine=machine, home=toolkit.home, cann=toolkit.cann
+            "real.toolkit_arch", "env.wrong_arch", built=built, machine=machine, home=toolkit.home, release=toolkit.cann
         )
     if not other and not missing and not unreadable:
         yield ok(
@@ -112,7 +112,7 @@ def check_driver(system: System, found: Installation, toolkit: Toolkit | None) -
             "env.driver_mismatch",
             driver=version,
             driver_branch=driver.values.get("innerversion", "no branch"),
-            cann=toolkit.cann,
+            release=toolkit.cann,
             toolkit_branch=toolkit.version.values.get("innerversion", "no branch") if toolkit.version else "no branch",
             wanted=wanted,
             arch=system.machine,
@@ -122,7 +122,7 @@ def check_driver(system: System, found: Installation, toolkit: Toolkit | None) -
             "real.driver",
             "env.driver_too_old",
             driver=version,
-            cann=toolkit.cann,
+            release=toolkit.cann,
             wanted=wanted,
             arch=system.machine,
         )
@@ -209,7 +209,7 @@ def check_shell(system: System, toolkit: Toolkit, others: tuple[Toolkit, ...]) -
     facts = {"set_env": toolkit.set_env}
     set_home = [name for name in ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME") if environ.get(name)]
     if not set_home:
-        yield broken("real.set_env", "env.not_sourced", cann=toolkit.cann or "?", home=toolkit.home, **facts)
+        yield broken("real.set_env", "env.not_sourced", release=toolkit.cann or "?", home=toolkit.home, **facts)
         return
     for name in set_home:
         if not system.is_folder(environ[name]):
@@ -260,7 +260,7 @@ def check_libraries(system: System, toolkit: Toolkit) -> Iterator[Finding]:
     """libascendcl.so and pyACL inside the toolkit."""
     home, arch = toolkit.home, system.machine
     folders = [f"{home}/{name}" for name in ("lib64", "runtime/lib64", f"{arch}-linux/lib64", "acllib/lib64")]
-    facts = {"cann": toolkit.cann or "of your release", "arch": arch}
+    facts = {"release": toolkit.cann or "of your release", "arch": arch}
     if any(system.exists(f"{folder}/libascendcl.so") for folder in folders):
         yield ok("real.libascendcl", "libascendcl.so is there")
     else:
@@ -282,7 +282,7 @@ def check_atc_python(system: System, toolkit: Toolkit) -> Iterator[Finding]:
             "real.atc_python",
             "env.atc_python",
             python=python,
-            cann=toolkit.cann,
+            release=toolkit.cann,
             first=fitting.first,
             last=fitting.last,
         )
@@ -305,7 +305,7 @@ def check_atc_python(system: System, toolkit: Toolkit) -> Iterator[Finding]:
                 package=package.name,
                 version=version,
                 below=package.below,
-                cann=toolkit.cann,
+                release=toolkit.cann,
                 python=system.executable,
             )
     if fine:
@@ -344,7 +344,7 @@ def check_torch(system: System, toolkit: Toolkit) -> Iterator[Finding]:
         better = compatibility.torch_npu_for(toolkit.cann, wanted)
         install_cann = f"./Ascend-cann-toolkit_{row.cann}_linux-{system.machine}.run --install"
         command = f"{python} -m pip install torch_npu=={better}" if better else install_cann
-        facts = {"torch_npu": torch_npu, "wanted": row.cann, "cann": toolkit.cann, "command": command}
+        facts = {"torch_npu": torch_npu, "wanted": row.cann, "release": toolkit.cann, "command": command}
         if version_key(toolkit.cann) < version_key(row.cann):
             yield broken("real.torch_npu", "env.torch_npu_cann", **facts)
         elif version_key(toolkit.cann) > version_key(row.cann):
@@ -364,7 +364,7 @@ def check_nnal(system: System, toolkit: Toolkit, roots: tuple[str, ...]) -> Iter
                 "real.nnal",
                 "env.nnal_mismatch",
                 nnal=", ".join(versions),
-                cann=toolkit.cann,
+                release=toolkit.cann,
                 arch=system.machine,
             )
         elif not system.environ.get("ATB_HOME_PATH"):
@@ -382,16 +382,23 @@ def check_atc_memory(system: System) -> Iterator[Finding]:
 
 
 def check_real(
-    system: System, found: Installation, toolkit: Toolkit | None, roots: tuple[str, ...]
+    system: System, found: Installation, toolkit: Toolkit | None, roots: tuple[str, ...], emulating: bool
 ) -> Iterator[Finding]:
-    """Every check of a real installation, in the order in which a mistake is best repaired."""
+    """Every check of a real installation, in the order in which a mistake is best repaired.
+
+    Args:
+        emulating: the shell runs on the emulation, so its variables say nothing about the real toolkit.
+    """
     yield from check_driver(system, found, toolkit)
     yield from check_firmware(system, found)
     yield from check_devices(system, found)
     if toolkit is None:
         return
     yield from check_toolkit(system, toolkit)
-    yield from check_shell(system, toolkit, tuple(other for other in found.toolkits if other.home != toolkit.home))
+    if emulating:
+        yield note("real.set_env", f"this shell runs on the emulation; in a fresh one: source {toolkit.set_env}")
+    else:
+        yield from check_shell(system, toolkit, tuple(other for other in found.toolkits if other.home != toolkit.home))
     yield from check_libraries(system, toolkit)
     yield from check_torch(system, toolkit)
     yield from check_atc_python(system, toolkit)

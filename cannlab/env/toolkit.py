@@ -36,6 +36,7 @@ _FOLDERS = (
     "tools/ccec_compiler/bin",
     "compiler/ccec_compiler/bin",
     "opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{arch}",
+    "python/site-packages",
 )
 _COMMANDS = ("atc", "npu-smi", "msprof")
 

@@ -12,6 +12,10 @@ _RANKS = {"dev": -4, "alpha": -3, "a": -3, "beta": -2, "b": -2, "rc": -1, "c": -
 _TOKEN = re.compile(r"(\d+)|([a-z]+)")
 _SHAPE = re.compile(r"v?\d+(\.\w+)*([-+].*)?")
 
+_ZERO = (1, 0)
+_LENGTH = 24
+"""A version is followed by zeros: 8.1 is 8.1.0.0, and 8.1.RC1 lies below that."""
+
 Key = tuple[tuple[int, int], ...]
 
 
@@ -41,9 +45,7 @@ def version_key(text: str) -> Key:
             rank = None
     if rank is not None:
         parts.append((rank, 0))
-    while parts and parts[-1] == (1, 0):
-        parts.pop()
-    return (*parts, (0, 0))
+    return (*parts, *(_ZERO for _ in range(_LENGTH - len(parts))))
 
 
 def release(text: str, numbers: int) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from cannlab.soc import Soc
 
+FAMILIES: dict[str, int] = {"acl.rt": 1_000, "acl.mdl": 500, "acl.util": 100, "acl": 100}
+"""Calls that are not in the table below, by the part of their name before the last dot."""
 DEFAULT_CALL = 1_000
 
 CALLS: dict[str, int] = {
@@ -46,6 +48,15 @@ CALLS: dict[str, int] = {
     "acl.mdl.execute": 15_000,
     "acl.mdl.execute_async": 12_000,
 }
+
+
+def call_ns(name: str) -> int:
+    """Host time of one call."""
+    cost = CALLS.get(name)
+    if cost is None:
+        cost = CALLS[name] = FAMILIES.get(name.rpartition(".")[0], DEFAULT_CALL)
+    return cost
+
 
 COPY_LATENCY = 4_000
 """From the start of a copy over PCIe to its first byte."""

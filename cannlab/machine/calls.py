@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from cannlab.machine.api_costs import CALLS, DEFAULT_CALL
+from cannlab.machine.api_costs import call_ns
 from cannlab.machine.spots import Spot
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Call:
         self._outer = thread.call
         thread.call = self
         self.start = thread.now
-        thread.now += CALLS.get(self.name, DEFAULT_CALL)
+        thread.now += call_ns(self.name)
         return self
 
     def __exit__(

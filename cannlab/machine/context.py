@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Context:
     """A context of a device. The primary one is made by setting the device and is shared by threads.
 
-    ``failed`` is the code of the first failed task (for streams that stop on failure).
+    ``failed`` is the code of the first failed task (for streams that stop on failure); ``handle`` and
+    ``default_handle`` are what a face gave out for it and for its default stream.
     """
 
     def __init__(self, device: Device, *, primary: bool = False) -> None:
@@ -21,6 +22,8 @@ class Context:
         self.primary = primary
         self.alive = True
         self.failed = 0
+        self.handle = 0
+        self.default_handle = 0
         self.streams: list[Stream] = []
         self.default_stream = self.create_stream()
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cannlab.errors import diagnose
+from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine.engines import Engine
 from cannlab.machine.faults import TaskFault
-from cannlab.machine.tasks import Task, nothing
+from cannlab.machine.tasks import NOTHING, Task, nothing
 from cannlab.machine.work import Work
 from cannlab.trace import TaskKind
 
@@ -111,9 +112,22 @@ class Stream:
 
     def wait(self, event: Event) -> int:
         """Queue a wait for what the event captured; an event that was never recorded does not hold the stream."""
-        return self.submit(
+        code = self.submit(
             TaskKind.EVENT_WAIT, "EventWait", engine=Engine.NONE, core_type="EVENT_WAIT", after=event.capture
         )
+        event.waits = self.queue[-1] if self.queue else None
+        return code
+
+    def reset(self, event: Event) -> int:
+        """Queue the reset of an event: when the stream comes to it, what the event captured by now is forgotten."""
+        captured = event.capture
+
+        def forget() -> Work:
+            if event.capture is captured:
+                event.capture = None
+            return NOTHING
+
+        return self.submit(TaskKind.EVENT_RESET, "EventReset", forget, engine=Engine.NONE, core_type="EVENT_RESET")
 
     # -- draining ------------------------------------------------------------------------------------
 
@@ -161,7 +175,7 @@ class Stream:
             self.ready = at
             self.fault = self.fault or fault.code
             self.context.failed = self.context.failed or fault.code
-            self._machine.report(fault.diagnosis)
+            self._machine.report(self._told(fault.diagnosis, task))
             return True
         except BaseException:
             # Not a fault of the device (Ctrl-C, say): the task is gone, the stream stays usable.
@@ -173,6 +187,18 @@ class Stream:
         self.ready = task.start + work.ns
         task.finish(self.ready)
         return True
+
+    def _told(self, diagnosis: Diagnosis, task: Task) -> Diagnosis:
+        """A fault is told at the line that it names (of a kernel), else at the line that queued the task."""
+        queued, here = task.spot.place, self._machine.here().place
+        others = diagnosis.others
+        if diagnosis.where is None or diagnosis.where == here:
+            if here is not None and here != queued:
+                others += (("found at", here),)
+            return replace(diagnosis, where=queued, others=others)
+        if queued is not None and queued != diagnosis.where:
+            others += (("queued at", queued),)
+        return replace(diagnosis, others=others)
 
     def _hand_over(self, task: Task) -> bool:
         """Give a callback to the thread that subscribed to this stream."""

@@ -1,0 +1,135 @@
+"""From a signature and a thin body to a function that behaves like the real builtin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from cannlab.acl.arguments import CONVERTERS, BadArgument
+from cannlab.acl.signatures import Signature, modules, signatures
+from cannlab.machine import TaskFault, machine
+
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+_bodies: dict[str, Callable[..., Any]] = {}
+_empty: dict[str, Callable[[], Any]] = {}
+
+_ZEROS: dict[str, Any] = {"S": None, "s": "", "f": 0.0, "d": 0.0, "O": None}
+
+
+class NotEmulatedError(NotImplementedError):
+    """A function of pyACL that cannlab knows but does not emulate yet."""
+
+
+def api(name: str, *, empty: Callable[[], Any] | None = None) -> Callable[[Body], Body]:
+    """Say that a function is the body of the pyACL function ``name``.
+
+    The body gets the machine and the converted arguments and gives what the real function gives. A
+    :class:`TaskFault` that it raises is reported, and its code is returned with zeros for the other results.
+
+    Args:
+        empty: makes the value of an object result in that case (``dict`` for a dims getter).
+    """
+
+    def register(body: Body) -> Body:
+        if name not in signatures() or name in _bodies:
+            raise ValueError(f"{name} is not a function of pyACL, or has a body already")
+        _bodies[name] = body
+        if empty is not None:
+            _empty[name] = empty
+        return body
+
+    return register
+
+
+def fill(module: str, namespace: dict[str, Any]) -> list[str]:
+    """Put every function of an acl module into its namespace; returns their names."""
+    import_module("cannlab.acl.functions")
+    names = list(modules()[module])
+    for name in names:
+        namespace[name] = _function(signatures()[f"{module}.{name}"])
+    return names
+
+
+def _function(signature: Signature) -> Callable[..., Any]:
+    body = _bodies.get(signature.name)
+    if body is None:
+        function = _missing(signature)
+    else:
+        function = _bound(signature, body)
+        function.__doc__ = body.__doc__
+    function.__name__ = function.__qualname__ = signature.name.rpartition(".")[2]
+    function.__module__ = signature.module
+    return function
+
+
+def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], list[Any] | tuple[Any, ...]]:
+    """Checks and converts the arguments of one function."""
+    converters = [CONVERTERS[letter] for letter in signature.formats]
+    least, most = signature.least, len(converters)
+    message = f"{signature.name} args parse failed"
+
+    def parse(arguments: tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
+        if not most:
+            # The real function never looks at its tuple.
+            return ()
+        if not least <= len(arguments) <= most:
+            raise TypeError(message)
+        try:
+            return [convert(value) for convert, value in zip(converters, arguments, strict=False)]
+        except BadArgument:
+            raise TypeError(message) from None
+
+    return parse
+
+
+def _missing(signature: Signature) -> Callable[..., Any]:
+    parse = _parser(signature)
+
+    def function(*arguments: Any) -> Any:
+        parse(arguments)
+        raise NotEmulatedError(
+            f"{signature.name} is not emulated yet: see the list of emulated functions in the README"
+        )
+
+    return function
+
+
+def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]:
+    name, parse = signature.name, _parser(signature)
+    single = len(signature.results) == 1
+    has_code = signature.has_code
+    zeros = tuple(_ZEROS.get(letter, 0) for letter in signature.values)
+    empty = _empty.get(name)
+
+    def refused(code: int) -> Any:
+        """What the real function gives with a failure code."""
+        results = [empty() if empty is not None and letter == "O" else zero
+                   for letter, zero in zip(signature.values, zeros, strict=True)]  # fmt: skip
+        if has_code:
+            results[-1] = code
+        if not results:
+            return None
+        return results[0] if single else tuple(results)
+
+    def function(*arguments: Any) -> Any:
+        values = parse(arguments)
+        node = machine()
+        with node.call(name) as call:
+            try:
+                result = body(node, *values)
+            except TaskFault as fault:
+                node.report(fault.diagnosis)
+                call.code = fault.code
+                return refused(fault.code)
+            if has_code:
+                call.code = result if single else result[-1]
+            return result
+
+    return function
+
+
+def listing(names: list[str]) -> list[str]:
+    """What ``dir`` of an acl module shows: the real names only."""
+    return sorted([*names, "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__"])

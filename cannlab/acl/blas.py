@@ -1,0 +1,9 @@
+"""acl.blas, with the names of the real module."""
+
+from cannlab.acl import binding as _binding
+
+__all__ = _binding.fill("acl.blas", globals())
+
+
+def __dir__() -> list[str]:
+    return _binding.listing(__all__)

@@ -1,0 +1,41 @@
+"""The bodies of the pyACL functions, a file for each concept. Importing the package registers all of them."""
+
+from cannlab.acl.functions import (
+    callbacks,
+    contexts,
+    data_buffers,
+    datasets,
+    devices,
+    dvpp_memory,
+    events,
+    execution,
+    float16,
+    host_pointers,
+    host_threads,
+    loading,
+    memory,
+    model_descs,
+    session,
+    streams,
+    tensor_descs,
+)
+
+__all__ = [
+    "callbacks",
+    "contexts",
+    "data_buffers",
+    "datasets",
+    "devices",
+    "dvpp_memory",
+    "events",
+    "execution",
+    "float16",
+    "host_pointers",
+    "host_threads",
+    "loading",
+    "memory",
+    "model_descs",
+    "session",
+    "streams",
+    "tensor_descs",
+]

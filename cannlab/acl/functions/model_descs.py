@@ -1,0 +1,254 @@
+"""Model descriptions: what a program asks about inputs and outputs. Source: pyacl-semantics 8.3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from cannlab.acl.binding import api
+from cannlab.acl.checks import name_kind, refuse, take
+from cannlab.acl.functions.loading import from_memory, loaded, read
+from cannlab.machine import Machine
+from cannlab.om import OmModel, OmTensor
+
+UNDEFINED = -1
+_LONGEST_NAME = 127
+_ANY_GEAR = (1 << 64) - 1
+
+
+class ModelDesc:
+    """A description; ``om`` is None until get_desc fills it."""
+
+    def __init__(self) -> None:
+        self.om: OmModel | None = None
+        self.model_id = 0
+
+
+name_kind(ModelDesc, "model description")
+
+
+def _tensors(m: Machine, desc: int, side: str) -> Sequence[OmTensor]:
+    """The inputs or outputs; none for handle 0 or an empty description."""
+    om = take(m, desc, ModelDesc).om if desc else None
+    if om is None:
+        return ()
+    return om.inputs if side == "input" else om.outputs
+
+
+def _tensor(m: Machine, desc: int, index: int, side: str) -> OmTensor | None:
+    tensors = _tensors(m, desc, side)
+    return tensors[index] if index < len(tensors) else None
+
+
+@api("acl.mdl.create_desc")
+def create_desc(m: Machine) -> int:
+    """create_desc() -> an empty description."""
+    return m.handles.open(ModelDesc())
+
+
+@api("acl.mdl.destroy_desc")
+def destroy_desc(m: Machine, desc: int) -> int:
+    """destroy_desc(desc) -> ret."""
+    take(m, desc, ModelDesc)
+    m.handles.close(desc, m.here())
+    return 0
+
+
+@api("acl.mdl.get_desc")
+def get_desc(m: Machine, desc: int, model_id: int) -> int:
+    """get_desc(desc, model_id) -> ret: fills the description."""
+    entry = take(m, desc, ModelDesc)
+    entry.om, entry.model_id = loaded(m, model_id).om, model_id
+    return 0
+
+
+@api("acl.mdl.get_desc_from_file")
+def get_desc_from_file(m: Machine, desc: int, path: str) -> int:
+    """get_desc_from_file(desc, path) -> ret: without loading the model."""
+    entry = take(m, desc, ModelDesc)
+    entry.om = read(m, path, for_device=False)
+    return 0
+
+
+@api("acl.mdl.get_desc_from_mem")
+def get_desc_from_mem(m: Machine, desc: int, model: int, size: int) -> int:
+    """get_desc_from_mem(desc, pointer, size) -> ret."""
+    entry = take(m, desc, ModelDesc)
+    entry.om = read(m, memoryview(bytes(from_memory(m, model, size))), for_device=False)
+    return 0
+
+
+@api("acl.mdl.get_num_inputs")
+def get_num_inputs(m: Machine, desc: int) -> int:
+    """get_num_inputs(desc) -> count; 0 for 0."""
+    return len(_tensors(m, desc, "input"))
+
+
+@api("acl.mdl.get_num_outputs")
+def get_num_outputs(m: Machine, desc: int) -> int:
+    """get_num_outputs(desc) -> count; 0 for 0."""
+    return len(_tensors(m, desc, "output"))
+
+
+@api("acl.mdl.get_input_size_by_index")
+def get_input_size_by_index(m: Machine, desc: int, index: int) -> int:
+    """get_input_size_by_index(desc, index) -> bytes; 0 for a bad index."""
+    tensor = _tensor(m, desc, index, "input")
+    return tensor.size if tensor is not None else 0
+
+
+@api("acl.mdl.get_output_size_by_index")
+def get_output_size_by_index(m: Machine, desc: int, index: int) -> int:
+    """get_output_size_by_index(desc, index) -> bytes; 0 for a bad index."""
+    tensor = _tensor(m, desc, index, "output")
+    return tensor.size if tensor is not None else 0
+
+
+def _dims(m: Machine, desc: int, index: int, side: str) -> tuple[dict[str, Any], int]:
+    tensor = _tensor(m, desc, index, side)
+    if tensor is None:
+        raise refuse(m, "model.bad_index", index=index, count=len(_tensors(m, desc, side)))
+    name = tensor.name
+    if len(name) > _LONGEST_NAME:
+        name = f"acl_modelId_{take(m, desc, ModelDesc).model_id}_{side}_{index}"
+    return {"name": name, "dimCount": len(tensor.dims), "dims": list(tensor.dims)}, 0
+
+
+@api("acl.mdl.get_input_dims", empty=dict)
+def get_input_dims(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
+    """get_input_dims(desc, index) -> ({"name", "dimCount", "dims"}, ret); ({}, 100000) for a bad index."""
+    return _dims(m, desc, index, "input")
+
+
+@api("acl.mdl.get_input_dims_v2", empty=dict)
+def get_input_dims_v2(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
+    """get_input_dims_v2(desc, index) -> as get_input_dims (they differ with static AIPP only)."""
+    return _dims(m, desc, index, "input")
+
+
+@api("acl.mdl.get_output_dims", empty=dict)
+def get_output_dims(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
+    """get_output_dims(desc, index) -> ({"name", "dimCount", "dims"}, ret)."""
+    return _dims(m, desc, index, "output")
+
+
+@api("acl.mdl.get_cur_output_dims", empty=dict)
+def get_cur_output_dims(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
+    """get_cur_output_dims(desc, index) -> as get_output_dims for a model with fixed shapes."""
+    return _dims(m, desc, index, "output")
+
+
+@api("acl.mdl.get_input_name_by_index")
+def get_input_name_by_index(m: Machine, desc: int, index: int) -> str:
+    """get_input_name_by_index(desc, index) -> name; "" for a bad index."""
+    tensor = _tensor(m, desc, index, "input")
+    return tensor.name if tensor is not None else ""
+
+
+@api("acl.mdl.get_output_name_by_index")
+def get_output_name_by_index(m: Machine, desc: int, index: int) -> str:
+    """get_output_name_by_index(desc, index) -> name; "" for a bad index."""
+    tensor = _tensor(m, desc, index, "output")
+    return tensor.name if tensor is not None else ""
+
+
+@api("acl.mdl.get_input_format")
+def get_input_format(m: Machine, desc: int, index: int) -> int:
+    """get_input_format(desc, index) -> aclFormat; -1 for a bad index."""
+    tensor = _tensor(m, desc, index, "input")
+    return int(tensor.format) if tensor is not None else UNDEFINED
+
+
+@api("acl.mdl.get_output_format")
+def get_output_format(m: Machine, desc: int, index: int) -> int:
+    """get_output_format(desc, index) -> aclFormat; -1 for a bad index."""
+    tensor = _tensor(m, desc, index, "output")
+    return int(tensor.format) if tensor is not None else UNDEFINED
+
+
+@api("acl.mdl.get_input_data_type")
+def get_input_data_type(m: Machine, desc: int, index: int) -> int:
+    """get_input_data_type(desc, index) -> aclDataType; -1 for a bad index."""
+    tensor = _tensor(m, desc, index, "input")
+    return int(tensor.dtype) if tensor is not None else UNDEFINED
+
+
+@api("acl.mdl.get_output_data_type")
+def get_output_data_type(m: Machine, desc: int, index: int) -> int:
+    """get_output_data_type(desc, index) -> aclDataType; -1 for a bad index."""
+    tensor = _tensor(m, desc, index, "output")
+    return int(tensor.dtype) if tensor is not None else UNDEFINED
+
+
+def _index(m: Machine, desc: int, name: str, side: str) -> tuple[int, int]:
+    take(m, desc, ModelDesc)
+    names = [tensor.name for tensor in _tensors(m, desc, side)]
+    if name not in names:
+        raise refuse(m, "model.unknown_name", name=name, names=", ".join(names) or "none")
+    return names.index(name), 0
+
+
+@api("acl.mdl.get_input_index_by_name")
+def get_input_index_by_name(m: Machine, desc: int, name: str) -> tuple[int, int]:
+    """get_input_index_by_name(desc, name) -> (index, ret); (0, 100000) if there is none."""
+    return _index(m, desc, name, "input")
+
+
+@api("acl.mdl.get_output_index_by_name")
+def get_output_index_by_name(m: Machine, desc: int, name: str) -> tuple[int, int]:
+    """get_output_index_by_name(desc, name) -> (index, ret); (0, 100000) if there is none."""
+    return _index(m, desc, name, "output")
+
+
+@api("acl.mdl.get_tensor_real_name")
+def get_tensor_real_name(m: Machine, desc: int, name: str) -> str | None:
+    """get_tensor_real_name(desc, name) -> the full name behind a converted one; None if it is neither."""
+    take(m, desc, ModelDesc)
+    both = [*_tensors(m, desc, "input"), *_tensors(m, desc, "output")]
+    if any(tensor.name == name for tensor in both):
+        return name
+    match = re.fullmatch(r"acl_modelId_\d+_(input|output)_(\d+)", name)
+    tensor = _tensor(m, desc, int(match[2]), match[1]) if match else None
+    return tensor.name if tensor is not None else None
+
+
+@api("acl.mdl.get_dynamic_batch", empty=dict)
+def get_dynamic_batch(m: Machine, desc: int) -> tuple[dict[str, Any], int]:
+    """get_dynamic_batch(desc) -> ({"batchCount", "batch"}, ret): none for a model with fixed shapes."""
+    _filled(m, desc)
+    return {"batchCount": 0, "batch": []}, 0
+
+
+@api("acl.mdl.get_dynamic_hw", empty=dict)
+def get_dynamic_hw(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
+    """get_dynamic_hw(desc, index) -> ({"hwCount", "hw"}, ret); the index is ignored."""
+    _filled(m, desc)
+    return {"hwCount": 0, "hw": []}, 0
+
+
+@api("acl.mdl.get_input_dynamic_gear_count")
+def get_input_dynamic_gear_count(m: Machine, desc: int, index: int) -> tuple[int, int]:
+    """get_input_dynamic_gear_count(desc, -1) -> (count, ret)."""
+    _filled(m, desc)
+    if index != _ANY_GEAR:
+        raise refuse(m, "runtime.bad_parameter", argument="index", value=index, allowed="-1")
+    return 0, 0
+
+
+@api("acl.mdl.get_input_dynamic_dims")
+def get_input_dynamic_dims(m: Machine, desc: int, index: int, count: int) -> tuple[list[Any] | None, int]:
+    """get_input_dynamic_dims(desc, -1, count) -> (list of dims, ret)."""
+    if count > 4096:
+        return None, 100000
+    _filled(m, desc)
+    if index != _ANY_GEAR:
+        raise refuse(m, "runtime.bad_parameter", argument="index", value=index, allowed="-1")
+    return [], 0
+
+
+def _filled(m: Machine, desc: int) -> OmModel:
+    om = take(m, desc, ModelDesc).om
+    if om is None:
+        raise refuse(m, "model.empty_desc")
+    return om

@@ -1,0 +1,131 @@
+"""init, finalize, versions, messages, the application log. Source: pyacl-semantics 2, 13, 14."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from cannlab.acl.binding import api
+from cannlab.acl.checks import refuse
+from cannlab.acl.plog import write_app_log
+from cannlab.acl.state import acl_state
+from cannlab.errors import diagnose
+from cannlab.machine import Machine
+
+VERSION = (1, 13, 0)
+"""ACL_MAJOR_VERSION, ACL_MINOR_VERSION and ACL_PATCH_VERSION of acl.h."""
+_MOST_BYTES = 10 << 20
+_MOST_DEPTH = 10
+
+
+@api("acl.init")
+def init(m: Machine, config_path: str | None = None) -> int:
+    """init([config_path]) -> ret: 0; 100002 when it was called before (counted all the same)."""
+    state = acl_state(m)
+    config = _read_config(m, config_path) if config_path else {}
+    if state.config is not None and config != state.config:
+        name = os.path.basename(config_path or "")
+        raise refuse(m, "runtime.config_invalid", file=name, reason="another content than at the first init")
+    state.config = config
+    state.inits += 1
+    if state.inits > 1:
+        raise refuse(m, "runtime.repeat_init")
+    return 0
+
+
+def _read_config(m: Machine, path: str) -> Any:
+    name = os.path.basename(path)
+
+    def invalid(reason: str) -> Exception:
+        return refuse(m, "runtime.config_invalid", file=name, reason=reason)
+
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except OSError:
+        raise refuse(m, "runtime.config_missing", file=name) from None
+    if len(data) > _MOST_BYTES:
+        raise invalid("larger than 10 MB")
+    try:
+        config = json.loads(data)
+    except (ValueError, RecursionError) as problem:
+        raise invalid(f"not JSON ({problem})") from None
+    if not isinstance(config, dict):
+        raise invalid("not a JSON object")
+    if _depth(config, dict) > _MOST_DEPTH or _depth(config, list) > _MOST_DEPTH:
+        raise invalid("nested too deep")
+    if config.get("err_msg_mode", "0") not in ("0", "1"):
+        raise invalid('err_msg_mode is neither "0" nor "1"')
+    return config
+
+
+def _depth(value: Any, kind: type) -> int:
+    """How deep objects (or arrays) are nested."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, kind) + max((_depth(item, kind) for item in inner), default=0)
+
+
+def _finalize(m: Machine) -> None:
+    state = acl_state(m)
+    m.finish()
+    for model in state.models.values():
+        m.report(diagnose("model.not_unloaded", where=model.made.place, name=model.om.name))
+        model.unload()
+    state.models.clear()
+    m.memory.release_freed()
+    state.inits = 0
+    state.finalized = True
+
+
+@api("acl.finalize")
+def finalize(m: Machine) -> int:
+    """finalize() -> ret: 0, or 100037 when it was called before and not initialised since."""
+    state = acl_state(m)
+    if state.inits == 0 and state.finalized:
+        raise refuse(m, "runtime.repeat_finalize")
+    _finalize(m)
+    return 0
+
+
+@api("acl.finalize_reference")
+def finalize_reference(m: Machine) -> tuple[int, int]:
+    """finalize_reference() -> (count, ret): takes back one init; the last one finalizes."""
+    state = acl_state(m)
+    if state.inits < 1:
+        raise refuse(m, "runtime.repeat_finalize")
+    if state.inits > 1:
+        state.inits -= 1
+    else:
+        _finalize(m)
+    return state.inits, 0
+
+
+@api("acl.get_version")
+def get_version(m: Machine) -> tuple[int, int, int, int]:
+    """get_version() -> (major, minor, patch, ret): the version of the interface."""
+    return *VERSION, 0
+
+
+@api("acl.get_soc_name")
+def get_soc_name(m: Machine) -> str:
+    """get_soc_name() -> name: as atc takes it for --soc_version."""
+    return m.soc.name
+
+
+@api("acl.get_recent_err_msg")
+def get_recent_err_msg(m: Machine) -> str | None:
+    """get_recent_err_msg() -> text: the thread's messages since the last call, the newest first; None without."""
+    config = acl_state(m).config or {}
+    whole_process = isinstance(config, dict) and config.get("err_msg_mode") == "1"
+    threads = m.clock.threads if whole_process else [m.thread]
+    messages = [message for thread in threads for message in thread.messages]
+    for thread in threads:
+        thread.messages.clear()
+    return "\n".join(reversed(messages)) or None
+
+
+@api("acl.app_log")
+def app_log(m: Machine, level: int, message: str) -> None:
+    """app_log(level, text): a line of module APP in the process log; 0 debug, 1 info, 2 warning, 3 error."""
+    write_app_log(level, message, m.here())

@@ -1,0 +1,199 @@
+"""Copies and fills of memory: their checks, their effect, their time."""
+
+from __future__ import annotations
+
+import ctypes
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from cannlab.errors import diagnose
+from cannlab.machine import api_costs
+from cannlab.machine.engines import Engine
+from cannlab.machine.faults import MemoryFault
+from cannlab.machine.tasks import NOTHING
+from cannlab.machine.work import Work
+from cannlab.trace import TaskKind
+
+if TYPE_CHECKING:
+    from cannlab.machine.memory import View
+    from cannlab.machine.node import Machine
+    from cannlab.machine.stream import Stream
+
+
+class Direction(IntEnum):
+    """aclrtMemcpyKind. Source: acl_rt.h of CANN 8.1.RC1."""
+
+    HOST_TO_HOST = 0
+    HOST_TO_DEVICE = 1
+    DEVICE_TO_HOST = 2
+    DEVICE_TO_DEVICE = 3
+    DEFAULT = 4
+    HOST_TO_BUF_TO_DEVICE = 5
+
+
+DIRECTION_NAMES = {
+    Direction.HOST_TO_HOST: "0 (host to host)",
+    Direction.HOST_TO_DEVICE: "1 (host to device)",
+    Direction.DEVICE_TO_HOST: "2 (device to host)",
+    Direction.DEVICE_TO_DEVICE: "3 (device to device)",
+}
+_KINDS = {
+    Direction.HOST_TO_HOST: (TaskKind.COPY_H2H, Engine.NONE),
+    Direction.HOST_TO_DEVICE: (TaskKind.COPY_H2D, Engine.H2D),
+    Direction.DEVICE_TO_HOST: (TaskKind.COPY_D2H, Engine.D2H),
+    Direction.DEVICE_TO_DEVICE: (TaskKind.COPY_D2D, Engine.NONE),
+}
+
+
+class Copy:
+    """A checked copy of ``count`` bytes.
+
+    Raises (when made):
+        MemoryFault: for memory that cannot be used, or ``memory.wrong_direction`` (107000) when the direction
+            does not fit and one side is ordinary host memory. With both sides known to the driver the runtime
+            corrects the direction itself; that is reported. Source: pyacl-semantics 5.
+    """
+
+    def __init__(self, m: Machine, destination: int, source: int, count: int, direction: Direction) -> None:
+        self._m = m
+        self._destination, self._source, self.count = destination, source, count
+        self.destination, self.source = self._resolve()
+        self.direction = self._fit(direction)
+        self.kind, self.engine = _KINDS[self.direction]
+        devices = [view.block.device for view in (self.source, self.destination) if view.block and not view.on_host]
+        self.device = devices[0] if devices else -1
+        if len(set(devices)) > 1:
+            self.kind = TaskKind.COPY_P2P
+
+    @property
+    def pageable(self) -> bool:
+        """True if one side is ordinary host memory: hardware makes such a copy synchronous."""
+        return any(view.on_host and not view.pinned for view in (self.source, self.destination))
+
+    @property
+    def ns(self) -> int:
+        """How long its engine is busy."""
+        if self.direction is Direction.HOST_TO_HOST:
+            return api_costs.host_copy_ns(self.count)
+        if self.kind is TaskKind.COPY_D2D:
+            return api_costs.device_copy_ns(self.count, self._m.soc)
+        return api_costs.transfer_ns(self.count, pinned=not self.pageable)
+
+    def now(self) -> None:
+        """Copy at once: the calling thread waits for the engine and the copy, and for no stream."""
+        m = self._m
+        m.memory.check_reuse(self.destination, writing=True)
+        m.memory.check_reuse(self.source, writing=False)
+        ctypes.memmove(self._destination, self._source, self.count)
+        _spend(m, self.device, self.kind, "Memcpy", self.engine, self.ns, self.count)
+
+    def later(self, stream: Stream) -> int:
+        """Queue the copy: the memory is read and written when the stream is drained."""
+        m = self._m
+        m.memory.check_reuse(self.destination, writing=True)
+        m.memory.check_reuse(self.source, writing=False)
+        owners = (self.destination.owner, self.source.owner)
+        waiting = len(stream.queue)
+        code = stream.submit(
+            self.kind,
+            "MemcpyAsync",
+            self._run,
+            engine=self.engine,
+            core_type="MEMCPY_ASYNC",
+            bytes=self.count,
+            keep=owners,
+        )
+        if len(stream.queue) > waiting:
+            for view, writing in ((self.destination, True), (self.source, False)):
+                if view.pinned and view.block is not None:
+                    offset = view.address - view.block.start
+                    m.memory.note_copy(view.block, stream.queue[-1], offset, self.count, writing=writing)
+        return code
+
+    def _run(self) -> Work:
+        # Looked at again: the memory may have been freed since the copy was queued.
+        self._resolve()
+        ctypes.memmove(self._destination, self._source, self.count)
+        return Work(self.ns)
+
+    def _resolve(self) -> tuple[View, View]:
+        memory = self._m.memory
+        return (
+            memory.resolve(self._destination, self.count, write=True),
+            memory.resolve(self._source, self.count),
+        )
+
+    def _fit(self, direction: Direction) -> Direction:
+        actual = Direction((0 if self.source.on_host else 2) + (0 if self.destination.on_host else 1))
+        said = Direction.HOST_TO_DEVICE if direction is Direction.HOST_TO_BUF_TO_DEVICE else direction
+        if said is Direction.DEFAULT or said is actual:
+            return actual
+        correctable = not any(view.on_host and not view.pinned for view in (self.source, self.destination))
+        diagnosis = diagnose(
+            "memory.corrected_direction" if correctable else "memory.wrong_direction",
+            where=self._m.here().place,
+            others=tuple(
+                (f"{part} allocated at", view.block.made.place)
+                for part, view in (("destination", self.destination), ("source", self.source))
+                if view.block is not None and view.block.made.place is not None
+            ),
+            said=DIRECTION_NAMES[said],
+            right=DIRECTION_NAMES[actual],
+            destination=self.destination.name,
+            source=self.source.name,
+        )
+        if not correctable:
+            raise MemoryFault(diagnosis)
+        self._m.report(diagnosis)
+        return actual
+
+
+def fill_now(m: Machine, address: int, value: int, count: int) -> None:
+    """Set ``count`` bytes to ``value`` at once. Raises MemoryFault for memory that cannot be used."""
+    view = m.memory.resolve(address, count, write=True)
+    m.memory.check_reuse(view, writing=True)
+    ctypes.memset(address, value & 0xFF, count)
+    device = view.block.device if view.block is not None else -1
+    ns = api_costs.host_copy_ns(count) if view.on_host else api_costs.device_set_ns(count, m.soc)
+    _spend(m, device, TaskKind.MEMSET, "Memset", Engine.NONE, ns, count)
+
+
+def fill_later(m: Machine, address: int, value: int, count: int, stream: Stream) -> int:
+    """Queue setting ``count`` bytes of device memory to ``value``."""
+    view = m.memory.resolve(address, count, "device", write=True)
+
+    def run() -> Work:
+        m.memory.resolve(address, count, "device", write=True)
+        ctypes.memset(address, value & 0xFF, count)
+        return Work(api_costs.device_set_ns(count, m.soc))
+
+    return stream.submit(
+        TaskKind.MEMSET,
+        "MemsetAsync",
+        run,
+        engine=Engine.NONE,
+        core_type="MEMCPY_ASYNC",
+        bytes=count,
+        keep=(view.owner,),
+    )
+
+
+def _spend(m: Machine, device: int, kind: TaskKind, name: str, engine: Engine, ns: int, count: int) -> None:
+    """Make the calling thread wait for work that no stream orders, and record it (stream -1)."""
+    thread = m.clock.thread
+    queued = thread.now
+    start = m.devices[device].occupy(engine, queued, ns) if device >= 0 else queued
+    thread.now = start + ns
+    m.record_work(
+        device,
+        -1,
+        kind,
+        name,
+        start,
+        thread.now,
+        NOTHING,
+        queued=queued,
+        spot=m.here(),
+        core_type="MEMCPY",
+        bytes=count,
+    )
