@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -16,6 +16,11 @@ _bodies: dict[str, Callable[..., Any]] = {}
 _empty: dict[str, Callable[[], Any]] = {}
 
 _ZEROS: dict[str, Any] = {"S": None, "s": "", "f": 0.0, "d": 0.0, "O": None}
+
+
+_PLAIN = {"k": (1 << 64) - 1, "K": (1 << 64) - 1, "I": (1 << 32) - 1, "H": 0xFFFF, "B": 0xFF, "b": 0xFF}
+_PLAIN |= {"h": 0x7FFF, "i": (1 << 31) - 1, "l": (1 << 63) - 1, "L": (1 << 63) - 1}
+"""The largest int that each integer letter takes as it is."""
 
 
 class NotEmulatedError(NotImplementedError):
@@ -64,18 +69,25 @@ def _function(signature: Signature) -> Callable[..., Any]:
     return function
 
 
-def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], list[Any] | tuple[Any, ...]]:
+def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """Checks and converts the arguments of one function."""
     converters = [CONVERTERS[letter] for letter in signature.formats]
     least, most = signature.least, len(converters)
     message = f"{signature.name} args parse failed"
+    # Non-negative ints that fit every letter of the signature need no conversion: nearly all calls.
+    limits = [_PLAIN.get(letter, -1) for letter in signature.formats]
 
-    def parse(arguments: tuple[Any, ...]) -> list[Any] | tuple[Any, ...]:
+    def parse(arguments: tuple[Any, ...]) -> Sequence[Any]:
         if not most:
             # The real function never looks at its tuple.
             return ()
         if not least <= len(arguments) <= most:
             raise TypeError(message)
+        for value, top in zip(arguments, limits):  # noqa: B905
+            if type(value) is not int or not 0 <= value <= top:
+                break
+        else:
+            return arguments
         try:
             return [convert(value) for convert, value in zip(converters, arguments, strict=False)]
         except BadArgument:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cannlab.course import bundle, layout, outputs, workbook
+from cannlab.course import bundle, layout, notebook_file, outputs, workbook
 from cannlab.course.client import client
 from cannlab.course.gates import LessonGates, manifest_gate
 from cannlab.course.layout import Layout
@@ -20,10 +20,10 @@ def derive(found: Layout, lesson: Lesson) -> list[Problem]:
     """Write the learner's workbook from the solved one."""
     path = found.solution(lesson)
     try:
-        solved = workbook.load(path)
+        solved = notebook_file.read(path)
     except (OSError, ValueError) as problem:
         return [Problem(found.shown(path), "", str(problem))]
-    workbook.store(workbook.derive(solved), found.exercise(lesson))
+    notebook_file.write(workbook.derive(solved), found.exercise(lesson))
     return list(workbook.parse(solved, found.shown(path)).problems)
 
 

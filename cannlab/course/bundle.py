@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from cannlab.course import workbook
+from cannlab.course import notebook_file, workbook
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Exercise, Lesson
 from cannlab.course.problem import Problem, listing
@@ -79,7 +79,7 @@ def load_part(layout: Layout, identifier: str) -> tuple[Lesson, Exercise, workbo
     assert lesson is not None
     path = layout.solution(lesson)
     try:
-        part = workbook.parse(workbook.load(path), layout.shown(path)).part(identifier)
+        part = workbook.parse(notebook_file.read(path), layout.shown(path)).part(identifier)
     except (OSError, ValueError) as problem:
         raise CannlabError(diagnose("course.engine", message=f"{layout.shown(path)}: {problem}")) from None
     if part is None:

@@ -6,7 +6,6 @@ time come from running that record again here.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,5 +31,12 @@ Replay = Callable[[KernelTrace, Sequence["NDArray[Any]"]], Replayed]
 
 def machine_replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Replayed:
     """Replay on the simulated AI Core. ValueError if the trace does not fit the inputs or is damaged."""
-    found = importlib.import_module("cannlab.machine.core").replay(trace, list(inputs))
-    return Replayed(tuple(found.outputs), tuple(found.diagnoses), int(found.ns))
+    from cannlab.machine import core
+
+    try:
+        found = core.replay(trace, list(inputs))
+    except core.KernelFault as stop:
+        return Replayed(tuple(inputs), (stop.diagnosis,), 0)
+    pairs = zip(found.outputs, inputs, strict=True)
+    arguments = tuple(out[: array.nbytes].view(array.dtype).reshape(array.shape) for out, array in pairs)
+    return Replayed(arguments, tuple(found.diagnoses), found.timing.ns)

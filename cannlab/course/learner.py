@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cannlab.course import workbook
+from cannlab.course import notebook_file, workbook
 from cannlab.course.answer import defined_elsewhere
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Exercise, Lesson
@@ -97,11 +97,11 @@ class Folder:
             if target.exists():
                 kept.append(shown)
                 continue
-            notebook = workbook.load(source)
+            notebook = notebook_file.read(source)
             if target == self.workbook(lesson):
                 # A workbook that is handed in alone still says whose inputs it was solved with.
                 notebook.metadata["cannlab"] = {"learner": learner}
-            workbook.store(notebook, target)
+            notebook_file.write(notebook, target)
             made.append(shown)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Folder:
         if not path.is_file():
             raise CannlabError(diagnose("course.no_workbook", file=path.name, folder=str(path.parent)))
         try:
-            return workbook.load(path)
+            return notebook_file.read(path)
         except (OSError, ValueError) as problem:
             raise CannlabError(diagnose("course.damaged_workbook", file=str(path), message=str(problem))) from None
 
@@ -141,7 +141,7 @@ class Folder:
         are removed (they are in the backup).
         """
         notebook = self._load(lesson)
-        given = workbook.load(self.layout.exercise(lesson))
+        given = notebook_file.read(self.layout.exercise(lesson))
         original = next(cell for cell in given.cells if _answers_to(cell, exercise.id))
         backup = self._backup(self.workbook(lesson))
         places = [index for index, cell in enumerate(notebook.cells) if _answers_to(cell, exercise.id)]
@@ -151,7 +151,7 @@ class Folder:
                 del notebook.cells[index]
         else:
             notebook.cells.insert(_place_for(original.id, given.cells, notebook.cells), copy.deepcopy(original))
-        workbook.store(notebook, self.workbook(lesson))
+        notebook_file.write(notebook, self.workbook(lesson))
         with self.progress.change() as state:
             state.exercises.pop(exercise.id, None)
         return backup

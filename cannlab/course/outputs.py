@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cannlab.course import workbook
+from cannlab.course import notebook_file, workbook
 from cannlab.course.problem import Problem
 
 CELL_SECONDS = 10.0
@@ -64,12 +64,11 @@ def _package() -> Path:
 
 def execute(notebook: Any, root: Path) -> Executed:
     """Execute a copy of a notebook in an empty folder with kernel python3. Never raises for what a cell does."""
-    import copy
-
+    import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    run = copy.deepcopy(notebook)
+    run = nbformat.from_dict(notebook)
     seconds: dict[int, float] = {}
     started: dict[int, float] = {}
     error = ""
@@ -198,13 +197,13 @@ def compare(stored: Any, executed: Executed, file: str) -> list[Problem]:
 
 def output_gate(path: Path, root: Path, file: str) -> list[Problem]:
     """A notebook reproduces its stored outputs."""
-    stored = workbook.load(path)
+    stored = notebook_file.read(path)
     return compare(stored, execute(stored, root), file)
 
 
 def refresh(path: Path, root: Path, file: str) -> list[Problem]:
     """Execute a notebook and store its outputs (nothing is stored if it fails). Gives what changed or went wrong."""
-    stored = workbook.load(path)
+    stored = notebook_file.read(path)
     executed = execute(stored, root)
     found = compare(stored, executed, file)
     if executed.error:
@@ -214,5 +213,5 @@ def refresh(path: Path, root: Path, file: str) -> list[Problem]:
     new.metadata.update(workbook.METADATA)
     for cell in new.cells:
         cell.metadata.pop("execution", None)
-    workbook.store(new, path)
+    notebook_file.write(new, path)
     return found

@@ -9,8 +9,6 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
-import importlib
-import importlib.util
 import io
 import linecache
 import os
@@ -140,17 +138,18 @@ def _missing(name: str) -> Stop:
 
 
 def _new_machine() -> None:
-    if importlib.util.find_spec("cannlab.machine") is not None:
-        importlib.import_module("cannlab.machine").reset_machine()
+    from cannlab.machine import reset_machine
+
+    reset_machine()
 
 
 def _record() -> bytes:
-    """The record of this case's machine; empty if nothing used one."""
-    module = sys.modules.get("cannlab.machine")
-    if module is None:
-        return b""
-    data: bytes = module.machine().record.to_bytes()
-    return data
+    """The record of this case's machine; empty if nothing used it."""
+    from cannlab.machine import machine
+
+    record = machine().record
+    used = len(record.calls) or len(record.tasks) or len(record.memory) or record.faults or record.kernels
+    return record.to_bytes() if used else b""
 
 
 class Player:

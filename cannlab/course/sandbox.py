@@ -88,13 +88,25 @@ class Sandbox:
         lower(resource.RLIMIT_CORE, 0, 0)
         layers = {"limits": "on", "memory": "missing: no address-space limit here"}
         if sys.platform.startswith("linux"):
-            # The limit is on what the answer adds: libraries mapped before differ from machine to machine.
-            with open("/proc/self/statm", encoding="ascii") as status:
-                mapped = int(status.read().split()[0]) * resource.getpagesize()
-            most = mapped + limits.memory * _MIB
+            most = mapped_bytes() + limits.memory * _MIB
             lower(resource.RLIMIT_AS, most, most)
             layers["memory"] = "on"
         return layers
+
+
+def mapped_bytes() -> int:
+    """Address space of this process (Linux). Limits count from here: mapped libraries differ between machines."""
+    with open("/proc/self/statm", encoding="ascii") as status:
+        return int(status.read().split()[0]) * resource.getpagesize()
+
+
+def limit_memory(mib: int) -> None:
+    """Let this process map so many MiB more (its children may set other limits); only on Linux."""
+    if sys.platform.startswith("linux"):
+        ceiling = resource.getrlimit(resource.RLIMIT_AS)[1]
+        most = mapped_bytes() + mib * _MIB
+        soft = most if ceiling == resource.RLIM_INFINITY else min(most, ceiling)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, ceiling))
 
 
 def clean_environment(folder: str) -> dict[str, str]:

@@ -10,42 +10,50 @@ Where processes are not forked (macOS), the judge works in this process and the 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import selectors
 import signal
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
 
 from cannlab.course import bundle, layout, wire
 from cannlab.course.judge import Judge, Terms
+from cannlab.course.manifest import Exercise, Limits
 from cannlab.course.result import Result, Verdict
 from cannlab.course.runner import ForkRunner, Runner, runner
+from cannlab.course.sandbox import limit_memory
 from cannlab.errors import CannlabError, diagnose
 
 PRELOAD = (
-    ("numpy", "onnx", "onnxruntime", "ml_dtypes", "nbformat", "IPython.core.inputtransformer2", "cannlab.course.spec")
+    ("numpy", "onnx", "onnxruntime", "ml_dtypes", "IPython.core.inputtransformer2", "cannlab.course.spec")
     + ("cannlab.machine", "cannlab.machine.core", "cannlab.acl", "cannlab.ascendc", "cannlab.atc", "cannlab.om")
     + ("cannlab.profiler", "cannlab.activation")
 )
 _LIMIT = 64 * 1024 * 1024
+_JUDGE_MIB = 4096
+_SPARE = 60.0
 
 
 def preload(modules: tuple[str, ...]) -> None:
     """Import modules; one that is not there is left to the answer that needs it."""
     for name in modules:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+        if name not in sys.modules:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+            # What is imported lives as long as this process: a child's garbage collection need not touch its pages.
+            gc.freeze()
 
 
-def _asked_for(request: dict[str, Any]) -> tuple[str, ...]:
-    """The heavy modules that the exercise's manifest entry asks for."""
+def _exercise(request: dict[str, Any]) -> Exercise | None:
+    """The exercise's manifest entry: what to import and how long to wait. None if there is none (handle says so)."""
     with contextlib.suppress(CannlabError, OSError):
-        exercise = layout.find(Path(request["root"])).course.exercise(request["exercise"])
-        return () if exercise is None else exercise.preload
-    return ()
+        return layout.find(Path(request["root"])).course.exercise(request["exercise"])
+    return None
 
 
 def handle(request: dict[str, Any], run: Runner) -> dict[str, Any]:
@@ -82,31 +90,36 @@ class Server:
             if not data:
                 return
             for request, _ in self._frames.feed(data):
-                preload(_asked_for(request))
-                reply = self._forked(request) if isinstance(self._run, ForkRunner) else handle(request, self._run)
+                exercise = _exercise(request)
+                preload(() if exercise is None else exercise.preload)
+                limits = Limits() if exercise is None else exercise.limits
+                reply = (
+                    self._forked(request, limits) if isinstance(self._run, ForkRunner) else handle(request, self._run)
+                )
                 if reply is None:
                     return
                 wire.write_all(self._writer, wire.pack(reply))
 
-    def _forked(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _forked(self, request: dict[str, Any], limits: Limits) -> dict[str, Any] | None:
         """Judge in a process of its own. None if the other end closed meanwhile."""
         back, back_end = os.pipe()
         pid = os.fork()
         if pid == 0:
-            self._judge(request, back_end)
+            self._judge(request, limits, back_end)
         os.close(back_end)
         try:
-            return self._reply(back)
+            return self._reply(back, time.monotonic() + 3 * limits.wall + _SPARE)
         finally:
             os.close(back)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
-    def _judge(self, request: dict[str, Any], result: int) -> None:
+    def _judge(self, request: dict[str, Any], limits: Limits, result: int) -> None:
         try:
             assert isinstance(self._run, ForkRunner)
             self._run.sandbox.die_with_parent()
+            limit_memory(limits.memory + _JUDGE_MIB)
             # Requests and replies belong to the server alone.
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, self._reader)
@@ -115,13 +128,17 @@ class Server:
         finally:
             os._exit(0)
 
-    def _reply(self, back: int) -> dict[str, Any] | None:
+    def _reply(self, back: int, deadline: float) -> dict[str, Any] | None:
         frames = wire.Frames(_LIMIT)
         with selectors.DefaultSelector() as selector:
             selector.register(back, selectors.EVENT_READ)
             selector.register(self._reader, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select():
+                ready = selector.select(max(deadline - time.monotonic(), 0))
+                if not ready:
+                    late = diagnose("course.engine", message="judging took too long and was ended")
+                    return {"error": late.to_dict()}
+                for key, _ in ready:
                     if key.fd == self._reader:
                         # One request at a time: news here means that the other end is gone.
                         return None

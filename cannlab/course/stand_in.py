@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-PROGRAMS = {"atc": "cannlab.atc", "msprof": "cannlab.profiler.msprof", "npu-smi": "cannlab.env.npu_smi"}
+PROGRAMS = {"atc": "cannlab.atc", "msprof": "cannlab.cli.msprof", "npu-smi": "cannlab.cli.npu_smi"}
 """The commands of the toolkit, each with the module whose ``main(argv)`` answers it."""
 
 MAGICS = frozenset({"load_ext", "matplotlib", "writefile"})

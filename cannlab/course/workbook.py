@@ -7,16 +7,18 @@ hint and explanation cells, outputs and execution counts; no other byte is rewri
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from cannlab.course import notebook_file
 from cannlab.course.problem import Problem
 
 Notebook = Any
-"""A nbformat NotebookNode (format 4)."""
+"""A notebook_file.Node, or nbformat's own."""
 
 
 class Tag(StrEnum):
@@ -65,18 +67,6 @@ class Workbook:
     def part(self, identifier: str) -> Part | None:
         """One exercise by its id."""
         return next((part for part in self.parts if part.id == identifier), None)
-
-
-def load(path: Path) -> Notebook:
-    """Read a notebook file in format 4. ValueError or OSError if it is none."""
-    import nbformat
-
-    # utf-8-sig: editors on Windows write a byte order mark.
-    try:
-        return nbformat.reads(path.read_text(encoding="utf-8-sig"), as_version=4)
-    except (ValueError, KeyError, AttributeError, TypeError, nbformat.ValidationError) as problem:
-        lines = str(problem).strip().splitlines() or [type(problem).__name__]
-        raise ValueError(lines[0][:200]) from problem
 
 
 def tags(cell: Any) -> tuple[str, ...]:
@@ -210,11 +200,8 @@ def parse(notebook: Notebook, file: str) -> Workbook:
 
 def derive(solution: Notebook) -> Notebook:
     """The learner's workbook: a copy without solution, hint and explanation cells, outputs and counts."""
-    import copy
-
     derived = copy.deepcopy(solution)
-    derived.metadata.clear()
-    derived.metadata.update(copy.deepcopy(METADATA))
+    derived.metadata = notebook_file.node(METADATA)
     derived.cells = [cell for cell in derived.cells if role(cell) not in DELETED]
     for cell in derived.cells:
         if cell.cell_type == "code":
@@ -225,26 +212,8 @@ def derive(solution: Notebook) -> Notebook:
     return derived
 
 
-def to_text(notebook: Notebook) -> str:
-    """A notebook as the text of its file: one form for one content."""
-    import nbformat
-
-    return str(nbformat.writes(notebook, version=4)).rstrip("\n") + "\n"
-
-
-def store(notebook: Notebook, path: Path) -> None:
-    """Write a notebook, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(to_text(notebook), encoding="utf-8", newline="\n")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def is_derived(solution: Path, exercise: Path) -> bool:
     """True if the stored learner's workbook is what the solved one gives today, byte for byte."""
     if not exercise.is_file():
         return False
-    return exercise.read_bytes() == to_text(derive(load(solution))).encode("utf-8")
+    return exercise.read_bytes() == notebook_file.writes(derive(notebook_file.read(solution))).encode("utf-8")

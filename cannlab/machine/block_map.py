@@ -25,11 +25,12 @@ class BlockMap:
         """Enter a new allocation; remembered ones that its memory overlaps are forgotten."""
         start, end = block.start, block.start + block.footprint
         starts = self._starts
-        if start in self._blocks:
-            self._blocks[start] = block
-        else:
+        old = self._blocks.get(start)
+        self._blocks[start] = block
+        if old is not None and old.footprint == block.footprint:
+            return
+        if old is None:
             insort(starts, start)
-            self._blocks[start] = block
         at = bisect_right(starts, start)
         while at < len(starts) and starts[at] < end:
             del self._blocks[starts.pop(at)]

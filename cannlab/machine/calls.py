@@ -32,22 +32,23 @@ class Call:
 
     def __enter__(self) -> Call:
         machine = self._machine
-        thread = self.thread = machine.clock.thread
-        machine.clock.enter(thread)
+        clock = machine.clock
+        thread = self.thread = clock.thread
+        clock.enter(thread)
         self.spot = machine.spots.caller(2)
         self._outer = thread.call
         thread.call = self
-        self.start = thread.now
-        thread.now += call_ns(self.name)
+        start = self.start = thread.now
+        thread.now = start + call_ns(self.name)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        machine, thread, spot = self._machine, self.thread, self.spot
+        machine, thread = self._machine, self.thread
+        file, line, _ = self.spot
         record = machine.record
-        record.calls.append(
-            thread.index, record.strings.number(self.name), self.start, thread.now, self.code, spot.file, spot.line
-        )
+        number = record.strings.number(self.name)
+        record.calls.append(thread.index, number, self.start, thread.now, self.code, file, line)
         thread.call = self._outer
         machine.clock.leave(thread)

@@ -80,10 +80,10 @@ class HostThread:
         self.since = 0.0
         self._python: weakref.ref[threading.Thread] | None = None
 
-    def bind(self) -> None:
-        """Say that the calling Python thread is this one."""
-        self.ident = threading.get_ident()
-        self._python = weakref.ref(threading.current_thread())
+    def bind(self, python: threading.Thread) -> None:
+        """Say which Python thread this is."""
+        self.ident = python.ident or 0
+        self._python = weakref.ref(python)
 
     @property
     def alive(self) -> bool:
@@ -139,7 +139,7 @@ class Clock:
     def _register(self) -> HostThread:
         with self.lock:
             thread = self.expect(0)
-            thread.bind()
+            thread.bind(threading.current_thread())
             thread.hooked = threading.current_thread() is threading.main_thread()
         self._local.thread = thread
         return thread
@@ -155,7 +155,7 @@ class Clock:
     def start(self, thread: HostThread) -> None:
         """Called in the new Python thread before its own code."""
         with self.lock:
-            thread.bind()
+            thread.bind(threading.current_thread())
             thread.hooked = True
             self._local.thread = thread
 

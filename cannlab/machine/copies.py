@@ -15,7 +15,6 @@ from cannlab.machine.work import Work
 from cannlab.trace import TaskKind
 
 if TYPE_CHECKING:
-    from cannlab.machine.memory import View
     from cannlab.machine.node import Machine
     from cannlab.machine.stream import Stream
 
@@ -31,18 +30,15 @@ class Direction(IntEnum):
     HOST_TO_BUF_TO_DEVICE = 5
 
 
-DIRECTION_NAMES = {
-    Direction.HOST_TO_HOST: "0 (host to host)",
-    Direction.HOST_TO_DEVICE: "1 (host to device)",
-    Direction.DEVICE_TO_HOST: "2 (device to host)",
-    Direction.DEVICE_TO_DEVICE: "3 (device to device)",
-}
-_KINDS = {
-    Direction.HOST_TO_HOST: (TaskKind.COPY_H2H, Engine.NONE),
-    Direction.HOST_TO_DEVICE: (TaskKind.COPY_H2D, Engine.H2D),
-    Direction.DEVICE_TO_HOST: (TaskKind.COPY_D2H, Engine.D2H),
-    Direction.DEVICE_TO_DEVICE: (TaskKind.COPY_D2D, Engine.NONE),
-}
+# By direction, as tuples: hashing an enum member is slow.
+DIRECTION_NAMES = ("0 (host to host)", "1 (host to device)", "2 (device to host)", "3 (device to device)")
+_DIRECTIONS = tuple(Direction)
+_KINDS = (
+    (TaskKind.COPY_H2H, Engine.NONE),
+    (TaskKind.COPY_H2D, Engine.H2D),
+    (TaskKind.COPY_D2H, Engine.D2H),
+    (TaskKind.COPY_D2D, Engine.NONE),
+)
 
 
 class Copy:
@@ -57,18 +53,21 @@ class Copy:
     def __init__(self, m: Machine, destination: int, source: int, count: int, direction: Direction) -> None:
         self._m = m
         self._destination, self._source, self.count = destination, source, count
-        self.destination, self.source = self._resolve()
-        self.direction = self._fit(direction)
-        self.kind, self.engine = _KINDS[self.direction]
-        devices = [view.block.device for view in (self.source, self.destination) if view.block and not view.on_host]
-        self.device = devices[0] if devices else -1
-        if len(set(devices)) > 1:
-            self.kind = TaskKind.COPY_P2P
-
-    @property
-    def pageable(self) -> bool:
-        """True if one side is ordinary host memory: hardware makes such a copy synchronous."""
-        return any(view.on_host and not view.pinned for view in (self.source, self.destination))
+        to = self.destination = m.memory.resolve(destination, count, write=True)
+        by = self.source = m.memory.resolve(source, count)
+        actual = (0 if by.on_host else 2) + (0 if to.on_host else 1)
+        self.pageable = (to.block is None) or (by.block is None)
+        """One side is ordinary host memory: hardware makes such a copy synchronous."""
+        if direction != actual and direction is not Direction.DEFAULT:
+            self._correct(direction, actual)
+        self.direction = _DIRECTIONS[actual]
+        self.kind, self.engine = _KINDS[actual]
+        self.device = -1
+        for block in (by.block, to.block):
+            if block is not None and block.device >= 0:
+                if self.device >= 0 and block.device != self.device:
+                    self.kind = TaskKind.COPY_P2P
+                self.device = block.device
 
     @property
     def ns(self) -> int:
@@ -112,25 +111,18 @@ class Copy:
 
     def _run(self) -> Work:
         # Looked at again: the memory may have been freed since the copy was queued.
-        self._resolve()
+        self._m.memory.resolve(self._destination, self.count, write=True)
+        self._m.memory.resolve(self._source, self.count)
         ctypes.memmove(self._destination, self._source, self.count)
         return Work(self.ns)
 
-    def _resolve(self) -> tuple[View, View]:
-        memory = self._m.memory
-        return (
-            memory.resolve(self._destination, self.count, write=True),
-            memory.resolve(self._source, self.count),
-        )
-
-    def _fit(self, direction: Direction) -> Direction:
-        actual = Direction((0 if self.source.on_host else 2) + (0 if self.destination.on_host else 1))
+    def _correct(self, direction: Direction, actual: int) -> None:
+        """The direction does not fit the pointers: report it, or refuse it if the driver cannot know better."""
         said = Direction.HOST_TO_DEVICE if direction is Direction.HOST_TO_BUF_TO_DEVICE else direction
-        if said is Direction.DEFAULT or said is actual:
-            return actual
-        correctable = not any(view.on_host and not view.pinned for view in (self.source, self.destination))
+        if said == actual:
+            return
         diagnosis = diagnose(
-            "memory.corrected_direction" if correctable else "memory.wrong_direction",
+            "memory.wrong_direction" if self.pageable else "memory.corrected_direction",
             where=self._m.here().place,
             others=tuple(
                 (f"{part} allocated at", view.block.made.place)
@@ -142,10 +134,9 @@ class Copy:
             destination=self.destination.name,
             source=self.source.name,
         )
-        if not correctable:
+        if self.pageable:
             raise MemoryFault(diagnosis)
         self._m.report(diagnosis)
-        return actual
 
 
 def fill_now(m: Machine, address: int, value: int, count: int) -> None:

@@ -36,7 +36,7 @@ class Device:
         self.events = 0
         self.event_numbers = 0
         self._stream_numbers = 0
-        self._timelines = {engine: Timeline() for engine in Engine if engine is not Engine.NONE}
+        self._timelines = [Timeline() for _ in Engine]
 
     @property
     def memory_free(self) -> int:

@@ -8,17 +8,18 @@ run between the parts of the graph. Source: DESIGN 3 (executor).
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper
 
 from cannlab import soc as socs
-from cannlab.machine import cost, custom_ops
+from cannlab.machine import cost, custom_ops, sessions
+from cannlab.machine.ort_errors import ORT_ERRORS
 from cannlab.machine.rounding import Lowered, Part, split
 from cannlab.machine.work import Work
 from cannlab.om import OmModel
@@ -27,6 +28,9 @@ from cannlab.soc import Soc
 
 THREADS = 1
 """Threads of ONNX Runtime: one, so that results and forked processes are the same everywhere."""
+
+_UNUSABLE: tuple[type[Exception], ...] = (*ORT_ERRORS, ValueError, KeyError)
+"""What a graph raises that cannot be run although its checksum fits."""
 
 Values = dict[str, "NDArray[Any]"]
 
@@ -38,7 +42,7 @@ class _Session:
     session: Any
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    keep: tuple[Any, ...]
+    weights: Mapping[str, NDArray[Any]]
     """Weights that the session reads in place."""
 
     def run(self, values: Values) -> None:
@@ -60,19 +64,6 @@ class _Custom:
         results = self.op.run([values[name] for name in self.inputs], self.attributes)
         for name, dtype, result in zip(self.outputs, self.dtypes, results, strict=True):
             values[name] = np.ascontiguousarray(result, dtype=dtype)
-
-
-def _session(part: Part, threads: int) -> _Session:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    options.log_severity_level = 3
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in part.weights.values()]
-    options.add_external_initializers(list(part.weights), values)
-    session = onnxruntime.InferenceSession(part.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return _Session(session, part.inputs, part.outputs, (part.weights, values))
 
 
 class Model:
@@ -99,9 +90,12 @@ class Model:
             self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
             parts = split(lowered, self._is_custom)
             self._parts = [
-                _session(part, threads) if isinstance(part, Part) else self._custom(part, lowered) for part in parts
+                _Session(sessions.build(part, threads), part.inputs, part.outputs, part.weights)
+                if isinstance(part, Part)
+                else self._custom(part, lowered)
+                for part in parts
             ]
-        except (onnxruntime.capi.onnxruntime_pybind11_state.OrtException, ValueError, KeyError) as problem:
+        except _UNUSABLE as problem:
             raise om_error("graph_damaged", name=om.name, reason=str(problem)) from problem
         self._constants = lowered.constants
         self._inputs, self._outputs = lowered.inputs, lowered.outputs

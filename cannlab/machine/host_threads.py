@@ -54,6 +54,8 @@ def install(current: Callable[[], Clock | None]) -> None:
         except BaseException:
             clock.end(child)
             raise
+        # The new thread does this itself, but perhaps only after the caller has used its id.
+        child.bind(self)
 
     @wraps(join)
     def machine_join(self: threading.Thread, timeout: float | None = None) -> None:

@@ -22,7 +22,7 @@ Want = Literal["device", "host", "any"]
 
 QUARANTINE_BYTES = 256 << 20
 """Freed memory is kept mapped and poisoned up to this much; beyond it the oldest is used again."""
-QUARANTINE_BLOCKS = 16384
+QUARANTINE_BLOCKS = 4096
 REUSABLE_BYTES = 64 << 20
 """Memory out of quarantine that waits for an allocation of its size; what is beyond goes back to the host."""
 SMALL = 32 << 10
@@ -32,6 +32,10 @@ ALIGNMENT = 64
 """Addresses are multiples of this. Source: pyacl-semantics 5."""
 PADDING = 32
 """Sizes are rounded up to 32 and 32 more belong to the block. Source: pyacl-semantics 5."""
+
+
+_RECORDED = ("", *(kind.name for kind in MemoryKind))
+"""What the record calls each kind; a tuple, because hashing an enum member is slow."""
 
 
 class View(NamedTuple):
@@ -210,11 +214,12 @@ class Memory:
 
     def retire(self, block: Block) -> None:
         """Mark a live block freed, poison it and put it into quarantine."""
-        spot = self._machine.here()
+        machine = self._machine
+        spot = machine.here()
         block.live = False
         block.freed = spot
         if block.device >= 0:
-            self._machine.devices[block.device].memory_used -= block.capacity
+            machine.devices[block.device].memory_used -= block.capacity
         assert block.mapping is not None
         poison(block.mapping, block.offset, block.capacity)
         self._note(block, -block.size, spot)
@@ -315,15 +320,15 @@ class Memory:
 
     def _resolve_host(self, address: int, size: int, write: bool) -> View:
         machine = self._machine
-        before = self.blocks.before(address)
+        known = self.host.find(address)
+        before = self.blocks.before(address) if known is None else None
         if before is not None and before.mapping is not None:
             mapping = before.mapping
-            if address < mapping.address + mapping.size:
+            if address < mapping.address + mapping.reach:
                 raise MemoryFault(self._beyond(before, address, size))
         behind = self.blocks.overlapping(address, address + size)
         if behind is not None and behind.mapping is not None:
             raise MemoryFault(diagnose("memory.bad_pointer", where=machine.here().place, size=size))
-        known = self.host.find(address)
         if known is not None and known.abandoned():
             machine.report(diagnose("memory.host_owner_gone", where=machine.here().place, type=known.type_name))
             if known.gone:
@@ -416,7 +421,7 @@ class Memory:
         record = machine.record
         record.memory.append(
             block.device,
-            record.strings.number(block.kind.name),
+            record.strings.number(_RECORDED[block.kind]),
             machine.clock.thread.now,
             block.number,
             bytes,

@@ -11,6 +11,8 @@ POISON = 0xFF
 _POISON_WHOLE = 32 << 20
 _POISON_HEAD = 1 << 20
 PAGE = mmap.PAGESIZE
+GUARD = 64 << 10
+"""Address space behind each mapping that nobody owns: a pointer that ran past the end is recognised there."""
 
 
 class Mapping:
@@ -19,18 +21,19 @@ class Mapping:
     The memory lives as long as this object or any memoryview of it: a numpy array made on it cannot outlive it.
     """
 
-    __slots__ = ("address", "size", "view")
+    __slots__ = ("address", "reach", "size", "view")
 
     def __init__(self, size: int) -> None:
         """Map ``size`` bytes (rounded up to pages). MemoryError or OSError if the host has no room for it."""
         self.size = -(-size // PAGE) * PAGE
+        self.reach = self.size + GUARD
         if sys.platform == "win32":
-            memory = mmap.mmap(-1, self.size)
+            memory = mmap.mmap(-1, self.reach)
         else:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
             # Linux: no swap space is set aside for device memory that a program never touches.
             flags |= getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-            memory = mmap.mmap(-1, self.size, flags=flags)
+            memory = mmap.mmap(-1, self.reach, flags=flags)
         self.view = memoryview(memory)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 

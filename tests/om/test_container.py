@@ -101,11 +101,12 @@ def test_missing_directory_and_unreadable(tmp_path):
     assert caught.value.code == 145002
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_no_permission(tmp_path):
     path = tmp_path / "net.om"
     om.write(make(), path)
     path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read everything")
     with pytest.raises(OmError) as caught:
         om.read(path)
     assert caught.value.code == 145002

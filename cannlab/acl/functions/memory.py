@@ -12,6 +12,7 @@ from cannlab.machine.copies import Copy, Direction, fill_later, fill_now
 from cannlab.machine.memory import PADDING
 
 _LAST_ATTRIBUTE = 17
+_DIRECTIONS = tuple(Direction)
 _PITCHED = (Direction.HOST_TO_DEVICE, Direction.DEVICE_TO_HOST, Direction.DEVICE_TO_DEVICE, Direction.DEFAULT)
 
 
@@ -75,14 +76,14 @@ def _free(m: Machine, pointer: int, kind: MemoryKind) -> int:
 
 def _direction(m: Machine, destination: int, limit: int, source: int, count: int, kind: int) -> Direction:
     """The checks of memcpy in the real order, after count 0."""
-    for argument, pointer in (("destination", destination), ("source", source)):
-        if pointer == 0:
-            raise memory_fault(m, "memory.null_pointer", argument=argument)
+    if destination == 0 or source == 0:
+        argument = "source" if destination else "destination"
+        raise memory_fault(m, "memory.null_pointer", argument=argument)
     if not 0 <= kind <= 5:
         raise memory_fault(m, "memory.bad_kind", kind=kind)
     if limit == 0 or count > limit:
         raise memory_fault(m, "memory.dest_max", count=count, limit=limit)
-    return Direction(kind)
+    return _DIRECTIONS[kind]
 
 
 @api("acl.rt.memcpy")

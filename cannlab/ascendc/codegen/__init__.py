@@ -1,0 +1,1 @@
+"""The front end: what a kernel may hold, and how it is run."""

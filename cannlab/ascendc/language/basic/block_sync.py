@@ -1,0 +1,53 @@
+"""set_flag, wait_flag, pipe_barrier. Source: pyasc 7.10."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannlab.ascendc.language.basic import dispatch as d
+from cannlab.ascendc.language.core.enums import HardEvent, MemDsbT, PipeID
+from cannlab.ascendc.language.core.ir_value import raw
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, Pipe
+
+_PIPES: dict[int, int] = {
+    PipeID.PIPE_S: Pipe.S,
+    PipeID.PIPE_V: Pipe.V,
+    PipeID.PIPE_M: Pipe.M,
+    PipeID.PIPE_MTE1: Pipe.MTE1,
+    PipeID.PIPE_MTE2: Pipe.MTE2,
+    PipeID.PIPE_MTE3: Pipe.MTE3,
+    PipeID.PIPE_FIX: Pipe.FIXP,
+    PipeID.PIPE_ALL: ALL_PIPES,
+}
+
+
+def set_flag(event: HardEvent, event_id: Any = 0) -> None:
+    """The event's first pipe raises the flag when it has done everything before."""
+    state = d.state("set_flag")
+    number = int(event)
+    state.launch.issue(d.row("set_flag").number, int(EVENT_PIPES[number][0]), 0, (number, int(raw(event_id))))
+
+
+def wait_flag(event: HardEvent, event_id: Any = 0) -> None:
+    """The event's second pipe waits for the flag and lowers it."""
+    state = d.state("wait_flag")
+    number = int(event)
+    state.launch.issue(d.row("wait_flag").number, int(EVENT_PIPES[number][1]), 0, (number, int(raw(event_id))))
+
+
+def pipe_barrier(pipe: PipeID) -> None:
+    """The pipe (or all) finishes what it has before it goes on.
+
+    Raises:
+        ValueError: a pipe that this chip does not have.
+    """
+    state = d.state("pipe_barrier")
+    which = _PIPES.get(int(pipe))
+    if which is None:
+        raise ValueError(f"pipe_barrier: {PipeID(int(pipe)).name} does not exist on {state.launch.soc.name}")
+    state.launch.issue(d.row("pipe_barrier").number, max(int(which), 0), 0, (int(which),))
+
+
+def data_sync_barrier(arg0: MemDsbT) -> None:
+    """Scalar accesses before it are done; the emulation runs them in order anyway."""
+    d.state("data_sync_barrier")

@@ -1,0 +1,159 @@
+"""data_copy and data_copy_pad. Source: pyasc 6, 7.8; ascend-c 1.2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannlab.ascendc.language.basic import dispatch as d
+from cannlab.ascendc.language.core.builder import BlockState
+from cannlab.ascendc.language.core.ir_value import convert, raw
+from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
+from cannlab.ascendc.language.core.types import (
+    DataCopyExtParams,
+    DataCopyPadExtParams,
+    DataCopyPadParams,
+    DataCopyParams,
+)
+from cannlab.machine.core.dtypes import CODES, pack
+from cannlab.machine.core.floats import to_bits
+from cannlab.machine.core.movement import FILL_FIRST, FILL_UNDEFINED, FILL_VALUE, padded
+from cannlab.machine.core.pipes import BLOCK, Pipe
+
+_BOTH = (("dst", d.of(BaseTensor)), ("src", d.of(BaseTensor)))
+_COPY = (d.Form(*_BOTH, d.COUNTED), d.Form(*_BOTH, ("repeat_params", d.of(DataCopyParams))))
+_PAD = (
+    d.Form(
+        *_BOTH,
+        ("data_copy_params", d.of(DataCopyExtParams, DataCopyParams)),
+        ("pad_params", d.of(DataCopyPadExtParams, DataCopyPadParams)),
+    ),
+    d.Form(*_BOTH, ("data_copy_params", d.of(DataCopyExtParams, DataCopyParams))),
+)
+_LATER = ("enhanced_params", "intri_params", "slice_list1", "slice_list2", "dim_value", "nd2nz_params")
+
+
+def _pipe(name: str, dst: BaseTensor, src: BaseTensor) -> Pipe:
+    if isinstance(dst, GlobalTensor) and isinstance(src, GlobalTensor):
+        raise NotImplementedError(f"asc.{name} from global memory to global memory: copy through a LocalTensor")
+    if isinstance(src, GlobalTensor):
+        return Pipe.MTE2
+    return Pipe.MTE3 if isinstance(dst, GlobalTensor) else Pipe.V
+
+
+def _later(name: str, kwargs: dict[str, Any]) -> None:
+    for key in _LATER:
+        if key in kwargs:
+            raise NotImplementedError(f"asc.{name} with {key} is not emulated yet: use count or repeat_params")
+
+
+def _atomic(state: BlockState, dst: BaseTensor) -> int:
+    return state.atomic if isinstance(dst, GlobalTensor) else 0
+
+
+def _issue(
+    state: BlockState,
+    name: str,
+    pipe: Pipe,
+    dst: Any,
+    src: Any,
+    imm: tuple[int, ...],
+    sizes: tuple[int, int],
+) -> None:
+    operands = []
+    for place, (tensor, size) in enumerate(zip((dst, src), sizes, strict=True)):
+        if isinstance(tensor, LocalTensor):
+            if size > tensor.size * tensor.dtype.sizeof():
+                d.over(state, name, place, tensor, size)
+            operands.append((tensor.space, tensor.offset, size))
+        else:
+            operands.append((tensor.allocation, tensor.offset, size))
+    dtype = pack(CODES[dst.dtype.name], CODES[src.dtype.name])
+    row = d.row("data_copy_pad" if len(imm) == 8 else "data_copy")
+    state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
+
+
+def _span(count: int, length: int, gap: int) -> int:
+    return count * length + (count - 1) * gap if count else 0
+
+
+def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
+    """data_copy(dst, src, count=elements) or (dst, src, repeat_params=DataCopyParams(...)).
+
+    The bytes of a count are rounded down to a multiple of 32.
+    """
+    state = d.state("data_copy")
+    _later("data_copy", kwargs)
+    number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
+    pipe = _pipe("data_copy", dst, src)
+    if dst.dtype is not src.dtype and dst.dtype != src.dtype:
+        raise TypeError(f"data_copy: dst is {dst.dtype}, src is {src.dtype}; both must be the same type.")
+    atomic = _atomic(state, dst)
+    if number == 0:
+        count = int(raw(values["count"]))
+        wanted = count * dst.dtype.sizeof()
+        size = wanted // BLOCK * BLOCK
+        if wanted < 0:
+            d.over(state, "data_copy", 0, dst if isinstance(dst, LocalTensor) else src, wanted)
+        if size != wanted:
+            state.launch.warn("kernel.tail_lost", count=count, bytes=wanted, lost=wanted - size)
+        if size:
+            _issue(state, "data_copy", pipe, dst, src, (1, size, 0, 0, atomic), (size, size))
+        return
+    p = values["repeat_params"]
+    blocks, length, src_gap, dst_gap = (
+        int(raw(p.block_count)),
+        int(raw(p.block_len)) * BLOCK,
+        int(raw(p.src_stride)) * BLOCK,
+        int(raw(p.dst_stride)) * BLOCK,
+    )
+    if blocks and length:
+        imm = (blocks, length, src_gap, dst_gap, atomic)
+        sizes = (_span(blocks, length, dst_gap), _span(blocks, length, src_gap))
+        _issue(state, "data_copy", pipe, dst, src, imm, sizes)
+
+
+def data_copy_pad(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
+    """Exact bytes: (dst, src, data_copy_params, pad_params) into the UB, (dst, src, data_copy_params) out of it."""
+    state = d.state("data_copy_pad")
+    _later("data_copy_pad", kwargs)
+    number, values = d.dispatch("data_copy_pad", _PAD, (dst, src, *args), kwargs)
+    pipe = _pipe("data_copy_pad", dst, src)
+    if pipe is Pipe.V or (number == 0) != (pipe is Pipe.MTE2):
+        d.dispatch("data_copy_pad", (), (dst, src, *args), kwargs)
+    if dst.dtype != src.dtype:
+        raise TypeError(f"data_copy_pad: dst is {dst.dtype}, src is {src.dtype}; both must be the same type.")
+    p = values["data_copy_params"]
+    blocks, length = int(raw(p.block_count)), int(raw(p.block_len))
+    if not blocks or not length:
+        return
+    if pipe is Pipe.MTE3:
+        src_gap = -length % BLOCK + int(raw(p.src_stride)) * BLOCK
+        dst_gap = int(raw(p.dst_stride))
+        imm: tuple[int, ...] = (blocks, length, src_gap, dst_gap, _atomic(state, dst))
+        sizes = (_span(blocks, length, dst_gap), _span(blocks, length, src_gap))
+        _issue(state, "data_copy_pad", pipe, dst, src, imm, sizes)
+        return
+    pad = values["pad_params"]
+    element = dst.dtype.sizeof()
+    left, right = int(raw(pad.left_padding)) * element, int(raw(pad.right_padding)) * element
+    if left > BLOCK or right > BLOCK:
+        raise ValueError(f"data_copy_pad: at most 32 bytes of padding on a side, got {left} and {right}")
+    if bool(raw(pad.is_pad)):
+        value: Any = raw(pad.padding_value)
+        if element == 8 and value != 0:
+            raise ValueError("data_copy_pad: 64-bit types are padded with 0 only")
+        filler, fill = FILL_VALUE, value
+    elif state.pad_value is not None:
+        filler, fill = FILL_VALUE, state.pad_value
+    else:
+        filler, fill = (FILL_UNDEFINED if left or right else FILL_FIRST), 0
+    src_gap, dst_gap = int(raw(p.src_stride)), int(raw(p.dst_stride)) * BLOCK
+    bits = to_bits(float(convert(fill, dst.dtype)))
+    imm = (blocks, length, src_gap, dst_gap, left, right, bits, filler)
+    sizes = (_span(blocks, padded(length, left, right), dst_gap), _span(blocks, length, src_gap))
+    _issue(state, "data_copy_pad", pipe, dst, src, imm, sizes)
+
+
+def set_pad_value(padding_value: Any, pos: Any = None) -> None:
+    """The value that data_copy_pad fills with when its own parameters do not say one."""
+    d.state("set_pad_value").pad_value = float(raw(padding_value))

@@ -1,0 +1,48 @@
+"""Block numbers and chip properties. Source: pyasc 1.5."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cannlab.ascendc.language.basic import dispatch as d
+from cannlab.ascendc.language.core.dtype import KnownTypes
+from cannlab.ascendc.language.core.ir_value import PlainValue
+
+
+def get_block_idx() -> PlainValue:
+    """Number of the running block (int32)."""
+    return PlainValue(d.state("get_block_idx").launch.block, KnownTypes.int32)
+
+
+def get_block_num() -> PlainValue:
+    """How many blocks the launch has (int32)."""
+    return PlainValue(d.state("get_block_num").launch.blocks, KnownTypes.int32)
+
+
+def get_sub_block_idx() -> PlainValue:
+    """Which vector core of a group runs (0 in a vector kernel)."""
+    d.state("get_sub_block_idx")
+    return PlainValue(0, KnownTypes.int64)
+
+
+def get_sub_block_num() -> PlainValue:
+    """Vector cores per group (1 in a vector kernel)."""
+    d.state("get_sub_block_num")
+    return PlainValue(1, KnownTypes.int64)
+
+
+def get_task_ratio() -> PlainValue:
+    """Vector cores per cube core of the task (1 in a vector kernel)."""
+    d.state("get_task_ratio")
+    return PlainValue(1, KnownTypes.int64)
+
+
+def get_data_block_size_in_bytes() -> PlainValue:
+    """32."""
+    d.state("get_data_block_size_in_bytes")
+    return PlainValue(32, KnownTypes.int32)
+
+
+def trap() -> NoReturn:
+    """Stop the core."""
+    d.state("trap").launch.stop("kernel.trap")

@@ -1,0 +1,49 @@
+"""The launch that device calls go to, and what belongs to the running block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cannlab.machine.core import Launch
+
+
+class BlockState:
+    """Registers and allocators of the block that runs.
+
+    Attributes:
+        launch: where instructions go.
+        counter: counter mode of the vector mask.
+        mask: the vector mask register: (low, high), or the length in counter mode.
+        atomic: how writes to global memory combine (0 replace, 1 add, 2 max, 3 min).
+        pad_value: set_pad_value's register; None when it was not set.
+        pipe: the TPipe, once it exists.
+        events: hard event -> ids handed out by alloc_event_id.
+        nested: nested jit function's name -> what it was first called with.
+        printed: bytes printed so far.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.counter = False
+        self.mask: tuple[int, int] = ((1 << 64) - 1, (1 << 64) - 1)
+        self.length = 0
+        self.atomic = 0
+        self.pad_value: float | None = None
+        self.pipe: Any = None
+        self.events: dict[int, set[int]] = {}
+        self.printed = 0
+
+
+class GlobalBuilder:
+    """Holds the running block; outside a kernel there is none."""
+
+    state: BlockState | None = None
+    calls: dict[str, Any] = {}  # noqa: RUF012 - one kernel at a time; reset at each launch
+
+    @classmethod
+    def get(cls, name: str) -> BlockState:
+        """The running block. RuntimeError outside a kernel, as in pyasc."""
+        if cls.state is None:
+            raise RuntimeError(f"'{name}' cannot be called without initialization of global builder")
+        return cls.state

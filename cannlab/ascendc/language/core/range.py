@@ -1,0 +1,48 @@
+"""Loops of a kernel. Source: pyasc 4.1."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from typing import Any
+
+from cannlab.ascendc.language.core.ir_value import PlainValue, default_type, materialize_ir_value, raw
+
+
+class range:
+    """A loop at run time: ``for (i = start; i < stop; i += step)``; ``i`` is a runtime int."""
+
+    def __init__(self, *args: Any) -> None:
+        if not 1 <= len(args) <= 3:
+            raise TypeError(f"range expects 1 to 3 arguments, got {len(args)}")
+        for value in args:
+            if not isinstance(value, (int, PlainValue)):
+                raise TypeError(f"range expects integers, got {type(value).__name__}")
+        kinds = [value.dtype for value in args if isinstance(value, PlainValue)]
+        if any(kind != kinds[0] for kind in kinds):
+            raise TypeError("range expects runtime values of one type")
+        self._type = kinds[0] if kinds else default_type(0)
+        numbers = [int(raw(value)) for value in args]
+        if len(numbers) == 1:
+            numbers = [0, numbers[0]]
+        self.start, self.stop = numbers[:2]
+        self.step = numbers[2] if len(numbers) == 3 else 1
+        if self.step <= 0:
+            raise ValueError(f"range with step {self.step}: a loop of the device counts upwards; use a positive step")
+
+    def __iter__(self) -> Iterator[PlainValue]:
+        for value in builtins.range(self.start, self.stop, self.step):
+            yield materialize_ir_value(value, self._type)
+
+
+class static_range:
+    """A loop unrolled at compile time: bounds and ``i`` are Python ints."""
+
+    def __init__(self, *args: Any) -> None:
+        for value in args:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"static_range expects compile-time integers, got {type(value).__name__}")
+        self._range = builtins.range(*args)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._range)

@@ -1,0 +1,300 @@
+"""TPipe, TQue, TQueBind, TBuf, TBufPool. Source: pyasc 5, ascend-c 2.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannlab.ascendc.language.core.builder import GlobalBuilder
+from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
+from cannlab.ascendc.language.core.enums import HardEvent, TPosition
+from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, raw
+from cannlab.ascendc.language.core.tensor import SPACES, LocalTensor, buffer_tensor
+from cannlab.machine.core.pipes import BLOCK, Pipe, Space
+from cannlab.machine.core.queues import Buffer, Queue
+
+_FILLS: dict[int, Pipe] = {
+    TPosition.GM: Pipe.MTE2,
+    TPosition.VECIN: Pipe.MTE2,
+    TPosition.VECOUT: Pipe.V,
+    TPosition.VECCALC: Pipe.V,
+    TPosition.A1: Pipe.MTE2,
+    TPosition.B1: Pipe.MTE2,
+    TPosition.C1: Pipe.MTE2,
+    TPosition.A2: Pipe.MTE1,
+    TPosition.B2: Pipe.MTE1,
+    TPosition.C2: Pipe.MTE1,
+    TPosition.CO1: Pipe.M,
+    TPosition.CO2: Pipe.FIXP,
+}
+_USES: dict[int, Pipe] = {
+    TPosition.GM: Pipe.MTE3,
+    TPosition.VECIN: Pipe.V,
+    TPosition.VECOUT: Pipe.MTE3,
+    TPosition.VECCALC: Pipe.V,
+    TPosition.A1: Pipe.MTE1,
+    TPosition.B1: Pipe.MTE1,
+    TPosition.C1: Pipe.MTE1,
+    TPosition.A2: Pipe.M,
+    TPosition.B2: Pipe.M,
+    TPosition.C2: Pipe.M,
+    TPosition.CO1: Pipe.FIXP,
+    TPosition.CO2: Pipe.MTE3,
+}
+
+
+class TQueBind(IRValue):
+    """A queue whose tensors are filled at one position and used at another."""
+
+    def __init__(
+        self, src: TPosition = TPosition.VECIN, dst: TPosition = TPosition.VECIN, depth: int = 0, mask: int = 0
+    ) -> None:
+        self._state = GlobalBuilder.get(type(self).__name__)
+        if isinstance(depth, PlainValue) or not isinstance(depth, int):
+            raise RuntimeError("depth of a queue must be a compile-time int")
+        self._position = src
+        self._fills, self._uses = _FILLS[src], _USES[dst]
+        self._depth = depth
+        self._queue: Queue | None = None
+
+    def _bound(self, name: str) -> Queue:
+        if self._queue is None:
+            raise RuntimeError(f"{name}: the queue has no buffers yet; call pipe.init_buffer(queue, num, len) first")
+        return self._queue
+
+    def alloc_tensor(self, what: DataType | LocalTensor) -> LocalTensor | None:
+        """A tensor over a free buffer; with a tensor (depth 0) that tensor gets the buffer."""
+        queue = self._bound("alloc_tensor")
+        if queue.whole:
+            return buffer_tensor(queue.buffers[0], _element(what))
+        buffer = self._state.launch.queue_alloc(queue)
+        if isinstance(what, LocalTensor):
+            _take(what, buffer)
+            return None
+        return buffer_tensor(buffer, _element(what))
+
+    def enque(self, tensor: LocalTensor, src_user_pos: Any = None, dst_user_pos: Any = None) -> None:
+        """Put a filled tensor into the queue. Returns None."""
+        self._state.launch.queue_enque(self._own("enque", tensor, src_user_pos, dst_user_pos))
+
+    def deque(
+        self, what: DataType | LocalTensor, src_user_pos: Any = None, dst_user_pos: Any = None
+    ) -> LocalTensor | None:
+        """Take the oldest tensor out of the queue, after its filling is done."""
+        queue = self._bound("deque")
+        self._positions(src_user_pos, dst_user_pos)
+        buffer = self._state.launch.queue_deque(queue)
+        if isinstance(what, LocalTensor):
+            _take(what, buffer)
+            return None
+        return buffer_tensor(buffer, _element(what))
+
+    def free_tensor(self, tensor: LocalTensor) -> None:
+        """Give a tensor's buffer back."""
+        queue = self._bound("free_tensor")
+        if not queue.whole:
+            self._state.launch.queue_free(self._own("free_tensor", tensor))
+
+    def free_all_event(self) -> None:
+        """Release the queue's events; the emulation has nothing to release."""
+        self._bound("free_all_event")
+
+    def vacant_in_que(self) -> PlainValue:
+        """May another tensor be enqueued?"""
+        queue = self._bound("vacant_in_que")
+        return PlainValue(len(queue.waiting) < max(queue.depth, 1), KnownTypes.int1)
+
+    def has_tensor_in_que(self) -> PlainValue:
+        """Is a tensor enqueued?"""
+        return PlainValue(bool(self._bound("has_tensor_in_que").waiting), KnownTypes.int1)
+
+    def has_idle_buffer(self) -> PlainValue:
+        """Is a buffer free?"""
+        idle = any(buffer.state == 0 for buffer in self._bound("has_idle_buffer").buffers)
+        return PlainValue(idle, KnownTypes.int1)
+
+    def get_tensor_count_in_que(self) -> PlainValue:
+        """How many tensors are enqueued (int32)."""
+        return PlainValue(len(self._bound("get_tensor_count_in_que").waiting), KnownTypes.int32)
+
+    def _own(self, name: str, tensor: Any, src: Any = None, dst: Any = None) -> Buffer:
+        queue = self._bound(name)
+        self._positions(src, dst)
+        if not isinstance(tensor, LocalTensor):
+            raise TypeError(f"{name} expects a LocalTensor, got {type(tensor).__name__}")
+        if tensor.buffer is None or tensor.buffer.queue is not queue:
+            self._state.launch.stop("kernel.foreign_tensor", name=name)
+        assert tensor.buffer is not None
+        return tensor.buffer
+
+    def _positions(self, src: Any, dst: Any) -> None:
+        if src is None and dst is None:
+            return
+        if _FILLS.get(src) is not self._fills or _USES.get(dst) is not self._uses:
+            raise NotImplementedError(
+                "enque and deque with user positions that name other pipes than the queue's are not emulated yet: "
+                "make a TQueBind with these positions"
+            )
+
+
+class TQue(TQueBind):
+    """A queue on one position: VECIN is filled by copies and used by the vector unit, VECOUT the other way round."""
+
+    def __init__(self, pos: TPosition = TPosition.VECIN, depth: int | None = None, mask: int = 0) -> None:
+        if depth is None:
+            raise RuntimeError("depth of a queue must be a compile-time int")
+        super().__init__(pos, pos, depth, mask)
+
+
+class TBuf(TQueBind):
+    """Scratch memory without a queue."""
+
+    def __init__(self, pos: TPosition = TPosition.VECCALC) -> None:
+        super().__init__(pos, pos, 0)
+
+    def get(self, dtype: DataType, len: Any = None, shape: Any = None) -> LocalTensor:
+        """A tensor over the buffer, or over its first ``len`` elements."""
+        buffer = self._bound("get").buffers[0]
+        tensor = buffer_tensor(buffer, dtype)
+        if len is not None:
+            tensor.size = _fits(self._state.launch, "get", int(raw(len)), dtype, buffer.size)
+        return tensor
+
+    def get_with_offset(self, size: Any, buf_offset: Any, dtype: DataType) -> LocalTensor:
+        """A tensor of ``size`` elements from a byte of the buffer on; the offset is a Python multiple of 32."""
+        if not isinstance(buf_offset, int) or buf_offset % BLOCK:
+            raise ValueError("buf_offset must be a compile-time multiple of 32 bytes")
+        buffer = self._bound("get_with_offset").buffers[0]
+        tensor = buffer_tensor(buffer, dtype)
+        tensor.offset += buf_offset
+        count = int(raw(size))
+        tensor.size = _fits(self._state.launch, "get_with_offset", count, dtype, buffer.size - buf_offset)
+        return tensor
+
+
+def _fits(launch: Any, name: str, count: int, dtype: DataType, have: int) -> int:
+    if count * dtype.sizeof() > have:
+        launch.stop(
+            "kernel.tensor_range",
+            name=name,
+            operand=0,
+            wanted=count * dtype.sizeof(),
+            have=have,
+            elements=have // dtype.sizeof(),
+        )
+    return count
+
+
+def _element(what: Any) -> DataType:
+    if not isinstance(what, DataType):
+        raise TypeError(f"a DataType is expected, got {type(what).__name__}")
+    return what
+
+
+def _take(tensor: LocalTensor, buffer: Buffer) -> None:
+    tensor.space, tensor.offset, tensor.position, tensor.buffer = (
+        buffer.space,
+        buffer.start,
+        buffer.queue.position,
+        buffer,
+    )
+    tensor.size = buffer.size // max(tensor.dtype.sizeof(), 1)
+
+
+class TPipe(IRValue):
+    """Gives out the local buffers and the events. One per kernel.
+
+    Raises:
+        RuntimeError: a second one while the first exists.
+    """
+
+    def __init__(self) -> None:
+        self._state = GlobalBuilder.get("TPipe")
+        if self._state.pipe is not None:
+            raise RuntimeError("TPipe instance is already created")
+        self._state.pipe = self
+        self._next: dict[int, int] = {}
+
+    def init_buffer(self, *args: Any, **kwargs: Any) -> None:
+        """``(que, num, len)``: num buffers of len bytes; ``(buf, num)`` for a TBuf, num in bytes. Rounded up to 32."""
+        if (args and isinstance(args[0], TBuf)) or "buf" in kwargs:
+            buf, size = _arguments("init_buffer", ("buf", "num"), args, kwargs)
+            self._init(buf, 1, int(raw(size)), True)
+            return
+        que, count, size = _arguments("init_buffer", ("que", "num", "len"), args, kwargs)
+        if not isinstance(que, TQueBind):
+            raise RuntimeError("No viable candidates were found to dispatch init_buffer()")
+        self._init(que, int(raw(count)), int(raw(size)), False)
+
+    def _init(self, que: TQueBind, count: int, size: int, whole: bool) -> None:
+        space = SPACES[que._position]
+        size = -(-size // BLOCK) * BLOCK
+        start = self._next.get(space, 0)
+        buffers = [(int(space), start + number * size, size) for number in range(count)]
+        que._queue = self._state.launch.queue_init(
+            int(que._position), que._fills, que._uses, que._depth, buffers, whole
+        )
+        self._next[space] = start + count * size
+
+    def init_buf_pool(self, buf_pool: Any, len: Any = 0, share_buf: Any = None) -> None:
+        """Not emulated yet."""
+        raise NotImplementedError("TPipe.init_buf_pool is not emulated yet: use init_buffer")
+
+    def alloc_event_id(self, event: HardEvent = HardEvent.V_S) -> PlainValue:
+        """An event id that is not in use."""
+        used = self._state.events.setdefault(int(event), set())
+        ids = self._state.launch.soc.event_ids
+        found = next((number for number in range(ids) if number not in used), ids)
+        used.add(found)
+        return PlainValue(found, KnownTypes.int32)
+
+    def release_event_id(self, id: Any, event: HardEvent = HardEvent.V_S) -> None:
+        """Give an event id back."""
+        self._state.events.setdefault(int(event), set()).discard(int(raw(id)))
+
+    def fetch_event_id(self, event: HardEvent = HardEvent.V_S) -> PlainValue:
+        """An event id for use at once, without keeping it."""
+        used = self._state.events.setdefault(int(event), set())
+        return PlainValue(next((n for n in range(8) if n not in used), 0), KnownTypes.int32)
+
+    def get_base_addr(self, logic_pos: TPosition | None = None) -> PlainValue:
+        """First byte of a position's local buffer."""
+        return PlainValue(0, KnownTypes.uint64)
+
+    def init(self) -> None:
+        """Start again after ``destroy``."""
+        self._clear()
+
+    def destroy(self) -> None:
+        """Give everything back; another TPipe may follow."""
+        self._clear()
+        self._state.pipe = None
+
+    def reset(self) -> None:
+        """Give the buffers back; queues can be initialised again."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._next = {}
+        self._state.launch.pipe_reset()
+
+
+def get_tpipe_ptr() -> TPipe:
+    """The kernel's TPipe."""
+    pipe = GlobalBuilder.get("get_tpipe_ptr").pipe
+    if pipe is None:
+        raise RuntimeError("there is no TPipe yet: create one first")
+    assert isinstance(pipe, TPipe)
+    return pipe
+
+
+def _arguments(name: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    values = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or any(key not in names or key in values for key in kwargs):
+        raise RuntimeError(f"No viable candidates were found to dispatch {name}()")
+    values.update(kwargs)
+    if "num" not in values or len(values) != len(names):
+        raise RuntimeError(f"No viable candidates were found to dispatch {name}()")
+    return [values[key] for key in names]
+
+
+__all__ = ["Space", "TBuf", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr"]

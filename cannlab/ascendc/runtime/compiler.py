@@ -1,0 +1,33 @@
+"""CompileOptions: what the compiler would be told. Source: pyasc 1.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cannlab.ascendc.runtime.config import KernelType
+
+
+@dataclass
+class CompileOptions:
+    """Options of the compilation; ``auto_sync`` also decides which synchronisation the checks assume."""
+
+    debug: bool = False
+    strip_loc: bool = False
+    verify_sync: bool = False
+    print_ir_before_all: bool = False
+    run_passes: bool = True
+    kernel_type: KernelType | None = None
+    opt_level: int | None = 3
+    auto_sync: bool | None = True
+    auto_sync_log: str | None = ""
+    bisheng_options: tuple[str, ...] | None = None
+    always_compile: bool = False
+    matmul_cube_only: bool = False
+    insert_sync: bool | None = None
+
+    def __post_init__(self) -> None:
+        wrong_type = self.kernel_type is not None and not isinstance(self.kernel_type, KernelType)
+        if self.opt_level not in (1, 2, 3) or wrong_type:
+            raise RuntimeError("Please check input compile option")
+        if self.kernel_type not in (None, KernelType.AIV_ONLY) or self.matmul_cube_only:
+            raise NotImplementedError("cube and mixed kernels are not emulated yet: kernel_type must be AIV_ONLY")

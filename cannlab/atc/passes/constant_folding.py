@@ -1,0 +1,79 @@
+"""Constant folding: what depends on constants and known shapes only is computed once, by the compiler."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+
+from cannlab.atc.errors import atc_error
+from cannlab.atc.graph import Graph, Node
+from cannlab.machine.ort_errors import ORT_ERRORS
+
+NAME = "ConstantFoldingPass"
+
+RANDOM = frozenset(
+    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")
+)
+"""Types whose result differs from run to run."""
+
+
+def run(graph: Graph) -> int:
+    """Fold until nothing changes; returns how many nodes vanished. Types are inferred on the way."""
+    before = len(graph.nodes)
+    graph.infer()
+    while _fold_shapes(graph) | _fold_constants(graph):
+        graph.drop_dead()
+        graph.infer()
+    graph.drop_dead()
+    return before - len(graph.nodes)
+
+
+def _fold_shapes(graph: Graph) -> bool:
+    """Shape and Size of tensors of known shape."""
+    found = False
+    for node in [node for node in graph.nodes if node.op_type in ("Shape", "Size") and node.domain == "ai.onnx"]:
+        shape = graph.shape(node.inputs[0])
+        if shape is None or node.outputs[0] in graph.outputs:
+            continue
+        start, end = node.get("start", 0), node.get("end")
+        values = np.array(shape, np.int64)
+        graph.constants[node.outputs[0]] = values[start:end] if node.op_type == "Shape" else values.prod()
+        graph.nodes.remove(node)
+        found = True
+    return found
+
+
+def _fold_constants(graph: Graph) -> bool:
+    """Nodes that read constants only, all at once."""
+    known = {*graph.constants, ""}
+    chosen: list[Node] = []
+    for node in graph.nodes:
+        foldable = node.domain == "ai.onnx" and node.op_type not in RANDOM and graph.custom(node) is None
+        if foldable and all(name in known for name in node.inputs) and not set(node.outputs) & set(graph.outputs):
+            chosen.append(node)
+            known.update(node.outputs)
+    if not chosen:
+        return False
+    inside = set(map(id, chosen))
+    wanted = [
+        name
+        for node in chosen
+        for name in node.outputs
+        if name and any(id(reader) not in inside for reader in graph.readers(name))
+    ]
+    if wanted:
+        part = Graph(graph.name, graph.opsets)
+        part.nodes, part.types, part.outputs = chosen, graph.types, wanted
+        needed = {name for node in chosen for name in node.inputs}
+        part.constants = {name: array for name, array in graph.constants.items() if name in needed}
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        try:
+            model = part.to_onnx(typed=False).SerializeToString()
+            session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+            graph.constants.update(zip(wanted, session.run(wanted, {}), strict=True))
+        except ORT_ERRORS as problem:
+            raise atc_error("infer_shape", reason=f"constants cannot be computed: {problem}") from problem
+    graph.nodes = [node for node in graph.nodes if id(node) not in inside]
+    return True

@@ -1,0 +1,236 @@
+"""``cannlab learn``: start, list, next, check, hint, reset, progress."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from cannlab.errors import CannlabError
+
+if TYPE_CHECKING:
+    from cannlab.course.layout import Layout
+    from cannlab.course.learner import Folder
+    from cannlab.course.manifest import Exercise, Lesson
+    from cannlab.course.progress import State
+    from cannlab.course.result import Result
+
+app = typer.Typer(
+    help="The course: copy it, see what is next, check answers.", no_args_is_help=True, add_completion=False
+)
+
+_Command = TypeVar("_Command", bound=Callable[..., None])
+_NAME = Annotated[str, typer.Argument(help="LESSON.name, as in the cell's first line", metavar="EXERCISE")]
+
+
+def _reported(command: _Command) -> _Command:
+    """Show a mistake of the learner as its diagnosis, and end with status 2."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except CannlabError as problem:
+            typer.echo(problem.diagnosis.text(), err=True)
+            raise typer.Exit(2) from None
+
+    return run  # type: ignore[return-value]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``cannlab learn ARGUMENTS``; gives its exit status. Bad usage is raised as Typer's error."""
+    return int(app(list(arguments), prog_name="cannlab learn", standalone_mode=False) or 0)
+
+
+def _layout() -> Layout:
+    from cannlab.course import layout
+
+    return layout.find()
+
+
+def _folder() -> Folder:
+    from cannlab.course.learner import Folder
+
+    return Folder.here(_layout())
+
+
+def _state() -> State:
+    from cannlab.course.progress import Progress
+
+    return Progress.here().read()
+
+
+def _exercise(layout: Layout, name: str) -> tuple[Exercise, Lesson]:
+    from cannlab.course import bundle
+
+    exercise = layout.course.exercise(name)
+    lesson = None if exercise is None else layout.course.lesson(exercise.lesson)
+    if exercise is None or lesson is None:
+        raise bundle.unknown(layout, name)
+    return exercise, lesson
+
+
+def _done(lesson: Lesson, state: State) -> int:
+    return sum(exercise.id in state.exercises and state.exercises[exercise.id].passed for exercise in lesson.exercises)
+
+
+def _minutes_left(lesson: Lesson, state: State) -> int:
+    """The lesson's minutes, less the share of its exercises that are passed."""
+    count = len(lesson.exercises)
+    return lesson.minutes if not count else round(lesson.minutes * (count - _done(lesson, state)) / count)
+
+
+def _available(layout: Layout, lesson: Lesson) -> bool:
+    return layout.exercise(lesson).is_file()
+
+
+@app.command()
+@_reported
+def start(
+    folder: Annotated[Path, typer.Argument(help="where your copy of the course goes", metavar="[DIR]")] = Path(
+        "cannlab-course"
+    ),
+) -> None:
+    """Copy the lessons and workbooks into a folder of yours. What is there already stays as it is."""
+    from cannlab.course.learner import Folder
+
+    started = Folder(folder.resolve(), _layout()).start()
+    typer.echo(f"{len(started.made)} notebooks copied to {started.folder}")
+    if started.kept:
+        typer.echo(f"{len(started.kept)} were there already and were left as they are")
+    typer.echo(f"next: cd {folder} && cannlab lab   (or: cannlab learn next)")
+
+
+@app.command("list")
+@_reported
+def list_() -> None:
+    """Show all lessons and exercises, and what you have passed."""
+    layout, state = _layout(), _state()
+    for lesson in layout.course.lessons:
+        left = "" if _available(layout, lesson) else "  (not in this version yet)"
+        done = f"{_done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
+        typer.echo(f"{lesson.id:<20} {lesson.level:<13} {lesson.minutes:>3} min  {done:>7}  {lesson.title}{left}")
+        for exercise in lesson.exercises:
+            entry = state.exercises.get(exercise.id)
+            mark = "+" if entry is not None and entry.passed else "." if entry is not None else " "
+            stretch = "  (stretch)" if exercise.stretch else ""
+            typer.echo(f"  {mark} {exercise.id:<34} {exercise.title}{stretch}")
+    typer.echo("+ passed   . tried")
+
+
+@app.command("next")
+@_reported
+def next_() -> None:
+    """Say which exercise comes next and where it is."""
+    layout, state = _layout(), _state()
+    for lesson in layout.course.lessons:
+        if not _available(layout, lesson):
+            continue
+        for exercise in lesson.exercises:
+            entry = state.exercises.get(exercise.id)
+            if (entry is not None and entry.passed) or exercise.stretch:
+                continue
+            typer.echo(f"{exercise.id}  {exercise.title}")
+            typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
+            typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
+            typer.echo(f"  then:     cannlab learn check {exercise.id}")
+            return
+    typer.echo("Everything that this version holds is passed. See: cannlab learn list")
+
+
+@app.command()
+@_reported
+def check(
+    name: Annotated[str, typer.Argument(help="an exercise (LESSON.name) or a whole lesson", metavar="ID|LESSON")],
+) -> None:
+    """Check the answers in your workbook file. Ends with 0 if all pass, 1 if not, 2 if it could not be done."""
+
+    folder = _folder()
+    lesson = folder.layout.course.lesson(name)
+    exercises: tuple[Exercise, ...]
+    if lesson is None:
+        exercise, lesson = _exercise(folder.layout, name)
+        exercises = (exercise,)
+    else:
+        exercises = lesson.exercises
+    results: list[Result] = []
+    for exercise in exercises:
+        if results:
+            typer.echo()
+        results.append(_check(folder, exercise, lesson))
+        typer.echo(results[-1].text())
+    if len(exercises) > 1:
+        passed = sum(result.passed for result in results)
+        typer.echo(f"\n{passed} of {len(results)} exercises of {lesson.id} pass")
+    if not all(result.passed for result in results):
+        raise typer.Exit(1)
+
+
+def _check(folder: Folder, exercise: Exercise, lesson: Lesson) -> Result:
+    from cannlab.course import checking
+    from cannlab.course.result import Result, Verdict
+
+    try:
+        answer = folder.answer(exercise, lesson)
+    except CannlabError as problem:
+        if problem.diagnosis.rule != "course.no_cell":
+            raise
+        # A deleted cell costs its exercise only.
+        return Result(exercise.id, exercise.title, Verdict.FAILED, diagnosis=problem.diagnosis)
+    return checking.check(
+        exercise.id, answer.source, elsewhere=answer.elsewhere, notes=answer.notes, progress=folder.progress
+    )
+
+
+@app.command()
+@_reported
+def hint(exercise: _NAME) -> None:
+    """Show the next hint of an exercise."""
+    from cannlab.course import hints
+
+    typer.echo(hints.next_hint(exercise).text())
+
+
+@app.command()
+@_reported
+def reset(
+    exercise: _NAME,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+) -> None:
+    """Put one exercise cell back as it was given. Your workbook is kept in backups/ first."""
+    folder = _folder()
+    entry, lesson = _exercise(folder.layout, exercise)
+    if not yes:
+        typer.confirm(f"Replace your cell of {entry.id} by the one that was given?", abort=True)
+    backup = folder.reset(entry, lesson)
+    typer.echo(f"{entry.id} is as it was given; your workbook before that: {backup.relative_to(folder.root)}")
+    typer.echo("If it is open in JupyterLab, reload it there: File, Reload Notebook from Disk")
+
+
+@app.command()
+@_reported
+def progress() -> None:
+    """Show how far you are, and how many minutes are left."""
+    from cannlab.course.manifest import Level
+
+    layout, state = _layout(), _state()
+    lessons = [lesson for lesson in layout.course.lessons if _available(layout, lesson)]
+    for level in Level:
+        own = [lesson for lesson in lessons if lesson.level is level]
+        if own:
+            _bar(level, own, state)
+    _bar("all", lessons, state)
+    tried = sum(entry.attempts for entry in state.exercises.values())
+    seen = sum(entry.hints for entry in state.exercises.values())
+    typer.echo(f"{tried} checks, {seen} hints")
+
+
+def _bar(label: str, lessons: list[Lesson], state: State) -> None:
+    total = sum(len(lesson.exercises) for lesson in lessons)
+    done = sum(_done(lesson, state) for lesson in lessons)
+    left = sum(_minutes_left(lesson, state) for lesson in lessons)
+    filled = round(20 * done / total) if total else 0
+    typer.echo(f"{label:<13} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total} exercises, {left} minutes left")
