@@ -29,6 +29,7 @@ from cannlab.course.spec.compare import Difference
 from cannlab.course.spec.requirements import Fact
 from cannlab.course.values import MISSING, kind_of, show
 from cannlab.errors import Diagnosis, diagnose
+from cannlab.machine.core.launch import WARNINGS
 from cannlab.trace import Record
 
 _PRINTED = 2000
@@ -182,7 +183,8 @@ class Judge:
 
     def _examine(self, case: CaseRun) -> None:
         """Replay, compare, and read the requirements of one case."""
-        case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in self.check.faults)
+        allowed = WARNINGS.union(self.check.faults)
+        case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
         if case.raised is None and case.expected is not MISSING:
@@ -217,7 +219,7 @@ class Judge:
         launches = [] if case.record is None else case.record.kernels
         if not launches:
             name = self.check.run.name
-            case.raised = Raised("RuntimeError", f"{name} launched no kernel", "launch", name)
+            case.raised = Raised("", "", "no_launch", name)
             return
         arrays = {name: value.copy() for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
         try:
@@ -376,10 +378,11 @@ class Judge:
                 reference=cost.reference,
                 unit=cost.unit,
             )
+        if first.faults and (first.raised is None or first.raised.type != "NameError"):
+            # What the machine saw is the cause of an error that followed from it.
+            return _machine_diagnosis(first.faults[0])
         if first.raised is not None:
             return self._error(first, first.raised, terms.elsewhere or {})
-        if first.faults:
-            return _machine_diagnosis(first.faults[0])
         if first.difference is not None:
             return self._wrong(first, first.difference)
         fact = next(fact for fact in first.facts if not fact.ok)
@@ -414,8 +417,8 @@ class Judge:
             return diagnose("course.command_quotes", message=raised.message)
         if raised.part == "too_big":
             return diagnose("course.too_big", mib=limits.result)
-        if raised.part == "launch":
-            return diagnose("course.raised", type=raised.type, message=raised.message)
+        if raised.part == "no_launch":
+            return diagnose("course.no_launch", name=raised.name)
         if raised.type == "MemoryError":
             return diagnose("course.memory", mib=limits.memory, case=case.number)
         if raised.type == "SystemExit":
@@ -454,5 +457,6 @@ def _traceback(raised: Raised) -> tuple[str, ...]:
         lines.append(f"cell, line {frame.line}{inside}")
         lines.append(f"    {frame.text}")
     if lines:
-        lines.append(f"{raised.type}: {raised.message}" if raised.message else raised.type)
+        message = raised.message.partition("\n")[0]
+        lines.append(f"{raised.type}: {message}" if message else raised.type)
     return tuple(lines)

@@ -335,6 +335,23 @@ def test_memory_freed_under_a_queued_copy_faults_at_the_synchronisation(acl, m) 
     assert acl.rt.synchronize_stream(0) == 0
 
 
+def test_reading_pinned_memory_early_gives_the_old_bytes_and_is_reported(acl, m, rules) -> None:
+    device, _ = acl.rt.malloc(64, 0)
+    host, _ = acl.rt.malloc_host(64)
+    stream, _ = acl.rt.create_stream()
+    acl.rt.memset(device, 64, 7, 64)
+    acl.rt.memset(host, 64, 1, 64)
+    acl.rt.memcpy_async(host, 64, device, 64, 2, stream)
+    queued = line_before()
+    assert acl.util.ptr_to_bytes(host, 2) == bytes([1, 1])
+    read = line_before()
+    assert rules() == ["memory.host_in_flight"]
+    assert places(m.record.faults[-1]) == {"here": read, "copy queued at": queued}
+    acl.rt.synchronize_stream(stream)
+    assert acl.util.ptr_to_bytes(host, 2) == bytes([7, 7])
+    assert rules() == []
+
+
 def test_pinned_memory_in_flight(acl, m, rules) -> None:
     device, _ = acl.rt.malloc(64, 0)
     pinned, _ = acl.rt.malloc_host(64)

@@ -385,7 +385,8 @@ def test_an_answer_that_launches_nothing_is_told_so() -> None:
         replay=_double,
     )
     assert result.verdict is Verdict.FAILED
-    assert "launched no kernel" in result.text()
+    assert result.diagnosis is not None
+    assert result.diagnosis.rule == "course.no_launch"
 
 
 def test_the_machine_replays_a_launch_on_the_judges_inputs() -> None:
@@ -408,3 +409,56 @@ def test_a_trace_that_cannot_be_replayed_fails() -> None:
     result = judge(KERNEL, LAUNCH.replace("OP", "2"), kind=Kind.KERNEL, replay=refuse)
     assert result.verdict is Verdict.FAILED
     assert "other arguments" in result.text()
+
+
+ADD = """
+import asc
+@asc.jit
+def add(x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress, n: asc.ConstExpr[int]):
+    gx, gy, gz = asc.GlobalTensor(), asc.GlobalTensor(), asc.GlobalTensor()
+    gx.set_global_buffer(x); gy.set_global_buffer(y); gz.set_global_buffer(z)
+    a = asc.LocalTensor(asc.float32, asc.TPosition.VECIN, 0, n)
+    b = asc.LocalTensor(asc.float32, asc.TPosition.VECIN, n*4, n)
+    c = asc.LocalTensor(asc.float32, asc.TPosition.VECOUT, n*8, n)
+    asc.data_copy(a, gx, count=n)
+    asc.data_copy(b, gy, count=n)
+    asc.set_flag(asc.HardEvent.MTE2_V, 0)
+    asc.wait_flag(asc.HardEvent.MTE2_V, 0)
+    asc.add(c, a, b, count=n)
+    asc.set_flag(asc.HardEvent.V_MTE3, 0)
+    asc.wait_flag(asc.HardEvent.V_MTE3, 0)
+    asc.data_copy(gz, c, count=n)
+def launch(x, y, z):
+    add[1](x, y, z, len(x))
+"""
+REAL = Check(
+    "l.k",
+    run=spec.kernel("launch", out="z"),
+    draw=lambda rng, n: {
+        "x": rng.standard_normal(n).astype(np.float32),
+        "y": rng.standard_normal(n).astype(np.float32),
+        "z": np.full(n, -1, np.float32),
+    },
+    sizes=(8, 1000),
+    reference=lambda x, y, z: x + y,
+    cost=spec.Cost(1.2),
+)
+
+
+def _real(source: str) -> Result:
+    return judge(REAL, source, solution=ADD, setup="import cannlab\ncannlab.activate()", kind=Kind.KERNEL)
+
+
+def test_a_kernel_in_the_real_language_is_judged_on_the_emulated_core() -> None:
+    pytest.importorskip("cannlab.ascendc")
+    assert _real(ADD).passed
+    wrong, unsynchronised = (
+        _real(ADD.replace("asc.add", "asc.sub")),
+        _real(ADD.replace("HardEvent.MTE2_V", "HardEvent.V_S")),
+    )
+    assert wrong.diagnosis is not None
+    assert wrong.diagnosis.rule == "course.wrong_value"
+    assert unsynchronised.diagnosis is not None
+    assert unsynchronised.diagnosis.rule == "kernel.race"
+    assert unsynchronised.diagnosis.where is not None
+    assert unsynchronised.diagnosis.where.file == "cell"

@@ -167,7 +167,7 @@ _FIRST_PROGRAM = Check(
         Misconception(
             "not_freed",
             change("    codes.append(acl.rt.free(pointer))\n", ""),
-            unmet("everything_freed") & ~calls("acl.rt.free"),
+            unmet("everything_freed") & calls("acl.rt.malloc") & ~calls("acl.rt.free"),
             what="the device memory is never freed.",
             why="reset_device and finalize do not replace free: what you allocate you give back.",
             do="Call acl.rt.free(pointer) before acl.rt.reset_device.",
