@@ -844,7 +844,7 @@ _ORDER = (
 def _findings(rng: Generator) -> dict[str, Finding]:
     """Findings as check-env reports them, by a short name."""
     cann, python = _one(rng, ["8.1.RC1", "8.2.RC1"]), "/home/user/npu/bin/python"
-    toolkit = {"cann": cann, "arch": _one(rng, ["x86_64", "aarch64"])}
+    toolkit = {"release": cann, "arch": _one(rng, ["x86_64", "aarch64"])}
     set_env = f"{_ASCEND}/set_env.sh"
     package = _one(rng, ["decorator", "attrs", "psutil", "sympy"])
     unset = [
@@ -866,7 +866,7 @@ def _findings(rng: Generator) -> dict[str, Finding]:
             folder=f"{_ASCEND}/{cann}/lib64",
             **toolkit,
         ),
-        "python": broken("real.atc_python", "env.atc_python", python="3.12", cann=cann, first="3.7", last="3.11"),
+        "python": broken("real.atc_python", "env.atc_python", python="3.12", release=cann, first="3.7", last="3.11"),
         "torch": broken(
             "real.torch", "env.torch_mismatch", torch="2.12.0", torch_npu="2.5.1", wanted="2.5.1", python=python
         ),
