@@ -174,7 +174,8 @@ def activate(tell: TextIO | None = None) -> str:
     """Make the emulated packages importable under their real names, here and in child processes.
 
     Calling it again changes nothing. With ``CANNLAB_BACKEND=auto`` one line says which backend was taken, on
-    ``tell`` (stderr by default; a notebook shows stderr as a warning, so it gives stdout). Changes ``sys.meta_path``, ``sys.path`` and the environment; :func:`deactivate` takes it back.
+    ``tell`` (stderr by default; a notebook shows stderr as a warning, so it gives stdout). Changes
+    ``sys.meta_path``, ``sys.path`` and the environment; :func:`deactivate` takes it back.
 
     Returns:
         ``emulated`` or ``real``.
