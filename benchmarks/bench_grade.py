@@ -46,6 +46,10 @@ class Quiet:
         self.each(self.done)
 
 
+SMALL = 2
+"""Answers in a notebook of the thousand: what could grow is what is kept of a learner."""
+
+
 def resident(pid: int) -> float:
     """MiB of memory of a process."""
     try:
@@ -104,7 +108,8 @@ def thirty(folder: Path) -> bool:
 
 def thousand(folder: Path) -> bool:
     """Memory over 1,000 submissions: it must not grow with their number."""
-    submissions = trivial.make_class(folder / "thousand", 1000)
+    os.environ["CANNLAB_COURSE"] = str(trivial.make_course(folder / "small", SMALL))
+    submissions = trivial.make_class(folder / "thousand", 1000, SMALL)
     rows: list[tuple[int, float, float, float]] = []
 
     def each(done: int) -> None:
@@ -117,8 +122,8 @@ def thousand(folder: Path) -> bool:
     summary = grade(Options(submissions, folder / "out1000", 2, "bench"), Quiet(each))
     seconds = time.perf_counter() - start
     peak = tracemalloc.get_traced_memory()[1] / (1 << 20)
-    assert summary.passed == 10_000, summary
-    print(f"1,000 submissions of 10 answers, two jobs: {seconds:.0f} s")
+    assert summary.passed == 1000 * SMALL, summary
+    print(f"1,000 submissions of {SMALL} answers, two jobs: {seconds:.0f} s")
     print(f"{'done':>6}{'grading MiB':>14}{'checking MiB':>14}{'traced MiB':>12}")
     for done, own, other, traced in rows:
         print(f"{done:>6}{own:>14.1f}{other:>14.1f}{traced:>12.2f}")
@@ -126,15 +131,12 @@ def thousand(folder: Path) -> bool:
     return all(late[at] - rows[1][at] < 8 for late in rows[2:] for at in (1, 2, 3))
 
 
-TASK = "def squares(n):\n    ### BEGIN SOLUTION\n    return [i * i for i in range(n)]\n    ### END SOLUTION"
-
-
 def others(folder: Path) -> bool:
     """nbgrader and otter on a notebook with one answer and one test, 10 submissions each; cannlab on the same size."""
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     tools = ["nbgrader", "otter-grader", "ipykernel"]
-    subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", *tools], check=True)
+    subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--quiet", *tools], check=True)
     from bench_grade_others import nbgrader, otter  # beside this file
 
     for name, run in (("nbgrader autograde", nbgrader), ("otter run", otter)):

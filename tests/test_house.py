@@ -100,7 +100,14 @@ def test_nothing_branches_on_a_models_or_files_name() -> None:
             assert not found, f"{path}:{node.lineno} compares with {found}"
 
 
-FORBIDDEN = ("/wo" + "rk/", "sub" + "agent", "this " + "session", "pypi" + ".org", "file" + "s.pythonhosted", "clau" + "de")
+FORBIDDEN = (
+    "/wo" + "rk/",
+    "sub" + "agent",
+    "this " + "session",
+    "pypi" + ".org",
+    "file" + "s.pythonhosted",
+    "clau" + "de",
+)
 
 
 def test_the_repo_speaks_of_the_project_alone() -> None:

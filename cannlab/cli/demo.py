@@ -12,7 +12,7 @@ import io
 import runpy
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 GRADED = "02_acl_first.round_trip"
 LESSON = "01_stack"
+DRAWN = 3
+"""Batches in the picture of the timeline; the trace holds all."""
 
 
 @dataclass
@@ -75,7 +77,8 @@ def _environment() -> str:
     report = check(this_machine())
     bad = [finding for finding in report.findings if finding.status is Status.FAIL]
     if bad:
-        raise CannlabError(diagnose("cli.demo_environment", problems="; ".join(finding.text for finding in bad)))
+        problems = "; ".join(finding.text for finding in bad)
+        raise CannlabError(diagnose("cli.demo_step", step="check-env", problem=problems))
     return "fine (emulated stack)"
 
 
@@ -91,7 +94,7 @@ def _convert(outcome: Outcome, onnx: Path) -> str:
             + [f"--input_shape=image:{BATCH},1,8,8", "--log=error"]
         )
     if status != 0:
-        raise CannlabError(diagnose("cli.demo_atc", output=told.getvalue().strip()))
+        raise CannlabError(diagnose("cli.demo_step", step="atc", problem=told.getvalue().strip()))
     outcome.files.append(("model", om))
     return f"{om.name}, {om.stat().st_size // 1024} KiB"
 
@@ -105,14 +108,16 @@ def _program(name: str) -> dict[str, Any]:
     return runpy.run_path(str(find().root / "examples" / name), run_name="cannlab_example")
 
 
-def _profile(outcome: Outcome, name: str, record: Record) -> None:
-    from cannlab.profiler import draw_timeline, write_chrome_trace
+def _profile(outcome: Outcome, name: str, record: Record, last: Mapping[str, int]) -> None:
+    """Keep the record, its trace, and a picture from the first task to the end of ``last``."""
+    from cannlab.profiler import timeline, write_chrome_trace
 
     record.save(outcome.folder / f"{name}.npz")
     trace = outcome.folder / f"{name}.trace.json"
     picture = outcome.folder / f"{name}.png"
     write_chrome_trace(record, trace)
-    draw_timeline(record, picture)
+    first = next(record.tasks.rows())["start"]
+    timeline(record, window=(first, last["end"])).save(picture)
     outcome.files += [(f"{name}: trace for Perfetto", trace), (f"{name}: timeline", picture)]
 
 
@@ -137,12 +142,13 @@ def _classify(outcome: Outcome) -> str:
     outcome.latency_us = sum(row["end"] - row["start"] for row in runs) / len(runs) / 1000
     outcome.images_per_second = BATCH * 1e6 / outcome.latency_us
     outcome.digest = record.digest()
-    _profile(outcome, "classify", record)
+    _profile(outcome, "classify", record, runs[min(DRAWN, len(runs)) - 1])
     return f"{len(digits.labels)} images in {len(runs)} batches, accuracy {outcome.om_accuracy:.4f}"
 
 
 def _kernel(outcome: Outcome) -> str:
     from cannlab.machine import machine, reset_machine
+    from cannlab.profiler import kernel_spans, kernel_timeline
     from cannlab.trace import TaskKind
 
     reset_machine()
@@ -151,27 +157,37 @@ def _kernel(outcome: Outcome) -> str:
     record = machine().record
     (launch,) = [row for row in record.tasks.rows() if row["kind"] == TaskKind.KERNEL]
     outcome.kernel_us = (launch["end"] - launch["start"]) / 1000
-    _profile(outcome, "vector_add", record)
+    _profile(outcome, "vector_add", record, list(record.tasks.rows())[-1])
+    pipes = outcome.folder / "vector_add.pipes.png"
+    kernel_timeline(kernel_spans(record.kernels[0]), title="vector add: what each pipe of two cores does").save(pipes)
+    outcome.files.append(("vector_add: pipes", pipes))
     return f"{launch['blocks']} cores, {len(record.kernels[0])} instructions, largest error {error:g}"
 
 
 def _lesson(outcome: Outcome) -> str:
+    from cannlab.course import notebook_file
     from cannlab.course.layout import find
     from cannlab.course.outputs import execute
 
     layout = find()
     lesson = layout.course.lesson(LESSON)
     assert lesson is not None
-    notebook = execute(layout.notebook(lesson))
-    return f"{LESSON}, {sum(cell.cell_type == 'code' for cell in notebook.cells)} code cells ran"
+    executed = execute(notebook_file.read(layout.notebook(lesson)), layout.root)
+    if executed.error:
+        raise CannlabError(diagnose("cli.demo_step", step=f"lesson {LESSON}", problem=executed.error))
+    return f"{LESSON}, {sum(cell.cell_type == 'code' for cell in executed.notebook.cells)} code cells ran"
 
 
 def _grade(outcome: Outcome) -> str:
-    from cannlab.course.author import solution_and_wrong
-    from cannlab.course.judge import judge
+    from cannlab.course.bundle import load
+    from cannlab.course.client import client
+    from cannlab.course.layout import find
 
-    solution, wrong = solution_and_wrong(GRADED)
-    outcome.right, outcome.wrong = judge(GRADED, solution), judge(GRADED, wrong)
+    layout = find()
+    loaded = load(layout, GRADED)
+    solution = loaded.part.solution
+    outcome.right = client().check(layout.root, GRADED, solution)
+    outcome.wrong = client().check(layout.root, GRADED, loaded.check.misconceptions[0].source(solution))
     return f"the right answer {outcome.right.verdict}, the wrong one {outcome.wrong.verdict}"
 
 

@@ -84,7 +84,7 @@ def train(tell: Callable[[str], None]) -> Digits:
             some = shuffled[first : first + 64]
             optimiser.zero_grad()
             loss = nn.functional.cross_entropy(model(x[some]), y[some])
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimiser.step()
         tell(f"epoch {epoch + 1} of {EPOCHS}, loss {loss.item():.3f}")
     model.eval()

@@ -92,7 +92,7 @@ def diagnose(
     *,
     where: Place | None = None,
     others: tuple[tuple[str, Place], ...] = (),
-    cann_version: str | None = None,
+    cann: str | None = None,
     **facts: Any,
 ) -> Diagnosis:
     """Build the diagnosis of a broken rule from its facts.
@@ -101,13 +101,13 @@ def diagnose(
         rule: id in ``data/rules``; KeyError if there is none (a mistake of ours, not of the learner).
         where: the learner's line; give ``places.caller()`` or a recorded place.
         others: other places that matter.
-        cann_version: CANN version whose code is wanted; the emulated version by default. (``cann`` is free for a fact.)
+        cann: CANN version whose code is wanted; the emulated version by default.
         facts: values for the placeholders of the rule's texts.
     """
     entry = tables.rule(rule)
     return Diagnosis(
         rule=rule,
-        code=entry.code_for(cann_version or tables.cann_version()),
+        code=entry.code_for(cann or tables.cann_version()),
         title=entry.title,
         what=entry.what.format_map(facts),
         why=entry.rule.format_map(facts),

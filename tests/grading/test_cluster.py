@@ -37,7 +37,7 @@ def test_losing_a_worker_loses_no_result_and_changes_no_byte(graded: Graded, tmp
 
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=False) as client,
     ):
         killer = Killer(client)
         options = Options(graded.submissions, tmp_path / "out", seed="secret", scheduler=cluster.scheduler_address)

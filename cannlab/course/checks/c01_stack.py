@@ -25,6 +25,7 @@ from cannlab.course.spec import (
     raises,
     read,
     sign,
+    source,
     text,
 )
 from cannlab.env import compatibility
@@ -70,6 +71,18 @@ def _wrong_layer(name: str, job: str, layer: str, what: str, why: str, do: str) 
         what=what,
         why=why,
         do=do,
+    )
+
+
+def _other_layer(job: str, wrong: str, why: str) -> Misconception:
+    """Any other wrong layer of a job: says which job, not which layer."""
+    return Misconception(
+        f"{job}_elsewhere",
+        change(f'"{job}": "{_LAYERS[job]}"', f'"{job}": "{wrong}"'),
+        got(lambda result: str(result.get(job)).strip().lower() != _LAYERS[job]),
+        what=f"the layer of {job} is another one.",
+        why=why,
+        do="Ask what the job starts with and what must come out, and find the box in the picture that does this.",
     )
 
 
@@ -135,6 +148,14 @@ LAYERS = Check(
             "an om is a finished model for inference; training changes the weights in every step.",
             "Stay in PyTorch, and name the layer that PyTorch needs.",
         ),
+        _other_layer("train", "driver", "the job starts with a PyTorch program and stays one."),
+        _other_layer("convert", "runtime", "the job starts with a model file and ends with another model file."),
+        _other_layer(
+            "serve", "compiler", "the job starts with a finished om; loading and running it is all that is left."
+        ),
+        _other_layer("batch", "adapter", "the shape of the input was fixed when the om was made."),
+        _other_layer("missing", "adapter", "no layer above the chip's own programs can make up an operator."),
+        _other_layer("health", "kernel", "the question is about the card, not about a program on it."),
     ),
 )
 
@@ -190,6 +211,18 @@ WHICH = Check(
     sizes=("older first", "newer first", "not executable", "last slash", "nowhere", "another program"),
     reference=_which,
     misconceptions=(
+        Misconception(
+            "this_machine",
+            """# exercise: 01_stack.which_atc
+def which(program, path, files):
+    import shutil
+    return shutil.which(program, path=path)
+""",
+            source("shutil"),
+            what="the program is looked for on this machine.",
+            why="the server's files are not here: the argument files says what exists there.",
+            do="Follow the rule by hand: look each name up in files.",
+        ),
         Misconception(
             "newest_wins",
             _ALL_HITS.format(pick="max(hits)"),
@@ -291,7 +324,7 @@ def _entries(environ: Any, name: str) -> list[str]:
 
 def _check_env_is_content(case: CaseRun) -> Fact:
     """The shell with the answer's variables passes check-env on the example machine."""
-    do = "Put the toolkit's folder in front of each of the three search paths, and leave what was there behind it."
+    do = "Set what check-env names as set_env.sh does; in a search path the toolkit's folder comes first."
     environ = case.got
     if not isinstance(environ, dict) or not all(isinstance(value, str) for value in environ.values()):
         return Fact("check_env", False, "the result is no mapping of variables to texts", "Return the new mapping.")
@@ -300,7 +333,7 @@ def _check_env_is_content(case: CaseRun) -> Fact:
     assert row is not None
     report = check_env(replace(_server(cann, row.driver, row.firmware)[0], environ=environ))
     failed = [finding.text for finding in report.findings if finding.status is Status.FAIL]
-    return Fact("check_env", not failed, failed[0] if failed else "check-env finds nothing broken", do)
+    return Fact("check_env", not failed, failed[0].rstrip(".") if failed else "check-env finds nothing broken", do)
 
 
 def _nothing_is_lost(case: CaseRun) -> Fact:
@@ -583,6 +616,21 @@ TRIPLET = Check(
             why="the order of a table is no promise.",
             do="Compare the versions: max(versions, key=version_key).",
         ),
+        Misconception(
+            "same_name",
+            """# exercise: 01_stack.triplet
+def pick(torch, python):
+    torch = torch.split("+")[0]
+    if torch not in ROWS:
+        return None
+    return torch, ROWS[torch][1]
+""",
+            got(lambda result, torch, python: isinstance(result, (list, tuple)) and result[0] == torch.split("+")[0])
+            & ~got(lambda result, torch, python: ".post" in str(result)),
+            what="torch_npu is taken to have the number of its torch, and nothing more.",
+            why="one torch may have several torch_npu: 2.1.0, 2.1.0.post12, 2.1.0.post17, each for another CANN.",
+            do="Collect all rows whose torch is the one you look for, then take the newest.",
+        ),
     ),
 )
 
@@ -746,6 +794,30 @@ PREDICT = Check(
             why="each machine needs its state and its exit code.",
             do='Write pairs, such as ("real", 0).',
         ),
+        Misconception(
+            "codes",
+            change("1 if broken else 0", "0"),
+            got(lambda result, machines: [pair[0] for pair in result] == [pair[0] for pair in _observed(machines)]),
+            what="every state is right, and some exit code is not.",
+            why="an exit code is 1 where something that is there cannot work, and 0 everywhere else.",
+            do="Go through the machines with a toolkit: ask whether it is sourced, and whether the driver is too old.",
+        ),
+        Misconception(
+            "states",
+            change(_STATE, '"real"'),
+            got(lambda result, machines: [pair[1] for pair in result] == [pair[1] for pair in _observed(machines)]),
+            what="every exit code is right, and some state is not.",
+            why="the state says which parts are there: a toolkit and a driver, a toolkit alone, or no toolkit.",
+            do="Look at cann and driver of each machine, and at nothing else.",
+        ),
+        Misconception(
+            "both",
+            '# exercise: 01_stack.predict\nprediction = [("real", 1)] * len(machines)',
+            sign(lambda attempt: any(len(case.got) == len(case.inputs["machines"]) for case in attempt.failed)),
+            what="some state and some exit code are wrong.",
+            why="which parts are there is one question, and whether they can work is another.",
+            do="Write down the six states first, from cann and driver alone; then the exit codes.",
+        ),
     ),
 )
 
@@ -772,7 +844,7 @@ _ORDER = (
 def _findings(rng: Generator) -> dict[str, Finding]:
     """Findings as check-env reports them, by a short name."""
     cann, python = _one(rng, ["8.1.RC1", "8.2.RC1"]), "/home/user/npu/bin/python"
-    toolkit = {"cann": cann, "arch": _one(rng, ["x86_64", "aarch64"])}
+    toolkit = {"release": cann, "arch": _one(rng, ["x86_64", "aarch64"])}
     set_env = f"{_ASCEND}/set_env.sh"
     package = _one(rng, ["decorator", "attrs", "psutil", "sympy"])
     unset = [
@@ -794,7 +866,7 @@ def _findings(rng: Generator) -> dict[str, Finding]:
             folder=f"{_ASCEND}/{cann}/lib64",
             **toolkit,
         ),
-        "python": broken("real.atc_python", "env.atc_python", python="3.12", cann=cann, first="3.7", last="3.11"),
+        "python": broken("real.atc_python", "env.atc_python", python="3.12", release=cann, first="3.7", last="3.11"),
         "torch": broken(
             "real.torch", "env.torch_mismatch", torch="2.12.0", torch_npu="2.5.1", wanted="2.5.1", python=python
         ),

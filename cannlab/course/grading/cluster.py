@@ -17,6 +17,9 @@ from cannlab.course.grading.submissions import Submission
 from cannlab.course.grading.worker import Work, Worker, load
 from cannlab.errors import CannlabError, Diagnosis, diagnose
 
+TRIES = 3
+"""How often work is given to the cluster before it is done here."""
+
 WAIT = "15s"
 """How long the scheduler may take to answer."""
 
@@ -79,42 +82,48 @@ class DaskPool:
 
         plan = self._plan.to_dict()
         source = iter(submissions)
-        under_way: dict[str, tuple[Submission, Work]] = {}
+        under_way: dict[str, tuple[Submission, Work, int]] = {}
 
-        def begin(submission: Submission) -> Any:
-            work = load(submission)
+        def begin(submission: Submission, work: Work, tries: int = 1) -> Any:
             future = self._client.submit(grade_work, plan, work, pure=False)
-            under_way[future.key] = (submission, work)
+            under_way[future.key] = (submission, work, tries)
             return future
 
         room = 2 * max(sum(self._client.nthreads().values()), 1)
-        waiting = as_completed([begin(submission) for submission in islice(source, room)])
+        with self._client.as_current():
+            waiting = as_completed([begin(submission, load(submission)) for submission in islice(source, room)])
         for future in waiting:
-            submission, work = under_way.pop(future.key)
-            report = self._report(future, work)
+            submission, work, tries = under_way.pop(future.key)
+            report = self._report(future)
             future.release()
+            if report is None and tries < TRIES:
+                waiting.add(begin(submission, work, tries + 1))
+                continue
             following = next(source, None)
             if following is not None:
-                waiting.add(begin(following))
-            yield submission, report
+                waiting.add(begin(following, load(following)))
+            yield submission, self._here(work) if report is None else report
 
-    def _report(self, future: Any, work: Work) -> dict[str, Any]:
-        """A future's report. Work that no worker survived is done here; a lost scheduler ends the grading."""
-        from distributed import KilledWorker
-
+    def _report(self, future: Any) -> dict[str, Any] | None:
+        """A future's report; None if it was lost with its worker. A lost scheduler ends the grading."""
         try:
             report: dict[str, Any] = future.result()
-        except KilledWorker:
-            worker = Worker(self._plan)
-            try:
-                return worker.grade(work)
-            finally:
-                worker.close()
         except Exception as problem:
-            raise self._lost(f"{type(problem).__name__}: {problem}"[:300]) from None
+            # Beside KilledWorker, what Dask raises when a report is lost between its end and its fetching varies.
+            if self._client.status != "running":
+                raise self._lost(f"{type(problem).__name__}: {problem}"[:300]) from None
+            return None
         if "error" in report:
             raise CannlabError(Diagnosis.from_dict(report["error"]))
         return report
+
+    def _here(self, work: Work) -> dict[str, Any]:
+        """The report of work that no worker survived, made on this machine."""
+        worker = Worker(self._plan)
+        try:
+            return worker.grade(work)
+        finally:
+            worker.close()
 
     def close(self) -> None:
         """Leave the cluster; what is not done is cancelled."""
