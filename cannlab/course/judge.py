@@ -41,6 +41,8 @@ _PRINTED = 2000
 _MESSAGE = 2000
 _MOST_FAULTS = 200
 _LARGEST_RECORD = 1 << 29
+_PATIENCE = 2
+"""How much longer than the answer's processor time the judge computes on what came back: a kernel is replayed twice."""
 _PRIVATE = (Kind.PREDICTION, Kind.CHOICE)
 
 
@@ -170,18 +172,18 @@ class Judge:
         try:
             return self._judge(source, terms, stamp)
         except TooLong:
-            diagnosis = diagnose("course.too_heavy", seconds=self.limits.wall)
+            diagnosis = diagnose("course.too_heavy", seconds=_PATIENCE * self.limits.cpu)
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
 
     def _judge(self, source: str, terms: Terms, stamp: dict[str, str]) -> Result:
-        with within(self.limits.wall):
+        with within(_PATIENCE * self.limits.cpu):
             code = answers.to_python(source)
             wrong = answers.syntax_problem(code)
         if wrong is not None:
             diagnosis = diagnose("course.syntax", line=wrong[0], message=wrong[1])
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
         cases = draw_cases(self.check, self.exercise.kind, terms)
-        with within(self.limits.wall):
+        with within(_PATIENCE * self.limits.cpu):
             outcome = self._run(code, cases)
             attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
             for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
@@ -192,11 +194,11 @@ class Judge:
                     break
         self._expect(cases)
         unseen = self._unseen(attempt.cases, stamp) if self.check.run.how == "kernel" else {}
-        with within(self.limits.wall):
+        with within(_PATIENCE * self.limits.cpu):
             for case in attempt.cases:
                 self._examine(case, unseen.get(case.number))
         cost = self._cost(attempt, cases) if len(attempt.cases) == len(cases) else None
-        with within(self.limits.wall):
+        with within(_PATIENCE * self.limits.cpu):
             return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
 
     def _run(self, code: str, cases: list[CaseRun]) -> Outcome:
