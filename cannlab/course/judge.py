@@ -116,7 +116,6 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         else:
             case.got = wire.untree(message["got"], blob)
         case.printed = str(message.get("printed", ""))
-        case.touched = tuple(str(name)[:200] for name in message.get("touched", ())[:20])
         case.arguments = tuple(str(word) for word in message.get("arguments", ()))
         status = message.get("status")
         case.status = status if type(status) is int else None
@@ -192,6 +191,8 @@ class Judge:
                 except wire.BrokenFrame:
                     attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
                     break
+        for case in attempt.cases:
+            case.touched = outcome.touched
         self._expect(cases)
         unseen = self._unseen(attempt.cases, stamp) if self.check.run.how == "kernel" else {}
         with within(_PATIENCE * self.limits.cpu):

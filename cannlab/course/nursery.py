@@ -30,6 +30,7 @@ from typing import Any, NoReturn
 from cannlab.course import wire
 from cannlab.course.job import Job
 from cannlab.course.sandbox import Sandbox, mapped_bytes, open_status
+from cannlab.course.untouched import original
 
 _ORDER = 1 << 12
 _LAST_DESCRIPTOR = 65536
@@ -148,6 +149,7 @@ class Keeper:
         self.alone = layers["processes"] == "on"
         self.layers = layers | sandbox.scratch(scratch) | sandbox.close_reading(scratch)
         sandbox.hide_memory()
+        original()
         self.wake, wake_end = os.pipe()
         for number in (self.wake, wake_end):
             os.set_blocking(number, False)

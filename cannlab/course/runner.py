@@ -36,7 +36,8 @@ class Outcome:
     """What an answer's process left behind.
 
     ``cases`` holds (message, blob) of each case that arrived whole and in order; ``status`` is the exit status or the
-    signal's number; ``setup`` describes an error of the course's own setup cells.
+    signal's number; ``setup`` describes an error of the course's own setup cells; ``touched`` names functions and
+    classes of cannlab that were replaced.
     """
 
     ending: Ending = Ending.BROKEN
@@ -45,6 +46,7 @@ class Outcome:
     setup: dict[str, Any] | None = None
     printed: str = ""
     layers: dict[str, str] = field(default_factory=dict)
+    touched: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
@@ -139,6 +141,8 @@ class _Reader:
             outcome.cases.append((message, blob))
         elif message.get("end") == len(self.job.cases) == len(outcome.cases):
             outcome.ending = Ending.FINISHED
+            touched = message.get("touched")
+            outcome.touched = tuple(str(name)[:200] for name in touched[:20]) if isinstance(touched, list) else ()
             self.done = True
         else:
             raise wire.BrokenFrame("a message out of order")
