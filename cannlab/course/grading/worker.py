@@ -45,7 +45,7 @@ def load(submission: Submission) -> Work:
             continue
         try:
             with notebook.path.open("rb") as file:
-                data = file.read(MOST_MIB << 20)
+                data = file.read(notebook.size)
         except OSError as problem:
             unreadable.append(f"{notebook.name}: {problem.strerror or problem}")
             continue
