@@ -40,6 +40,7 @@ from cannlab.trace import KernelTrace, Record
 _PRINTED = 2000
 _MESSAGE = 2000
 _MOST_FAULTS = 200
+_MOST_FACTS = 30
 _LARGEST_RECORD = 1 << 29
 _PATIENCE = 2
 """How much longer than the answer's processor time the judge computes on what came back: a kernel is replayed twice."""
@@ -144,8 +145,13 @@ def _record(data: bytes) -> Record:
 def _fault(data: Mapping[str, Any]) -> dict[str, Any]:
     """A diagnosis of an answer's machine, as plain data of bounded size. KeyError, TypeError, ... if it is none."""
     found = Diagnosis.from_dict(data)
-    data = replace(found, facts={}).to_dict()
-    return data | {name: str(data[name])[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
+    facts = {
+        str(name)[:_MESSAGE]: value[:_MESSAGE] if isinstance(value, str) else value
+        for name, value in list(found.facts.items())[:_MOST_FACTS]
+        if value is None or isinstance(value, (str, int, float))
+    }
+    plain = replace(found, facts=facts).to_dict()
+    return plain | {name: str(plain[name])[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
 
 
 class Judge:
