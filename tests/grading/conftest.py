@@ -12,8 +12,8 @@ from cannlab.course.grading.run import Options, grade
 
 sys.path.insert(0, str(Path(__file__).parent))  # pytest imports no modules beside the tests by itself
 
-import trivial  # noqa: E402
-from graded_class import COUNT, Graded, Quiet, fill_class  # noqa: E402
+import trivial
+from graded_class import COUNT, Graded, Quiet, fill_class
 
 
 @pytest.fixture(scope="session")
