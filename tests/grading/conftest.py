@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import trivial
-from graded_class import COUNT, Graded, Quiet, fill_class
 
 from cannlab.course.grading.run import Options, grade
+
+sys.path.insert(0, str(Path(__file__).parent))  # pytest imports no modules beside the tests by itself
+
+import trivial
+from graded_class import COUNT, Graded, Quiet, fill_class
 
 
 @pytest.fixture(scope="session")
