@@ -56,7 +56,7 @@ class Nursery:
         far.close()
         os.close(alive)
         self._line = near
-        self._close = weakref.finalize(self, _bury, near, alive_end, self.pid, os.getpid())
+        self._close = weakref.finalize(self, _bury, near, alive_end, self.pid, scratch, os.getpid())
 
     def close(self) -> None:
         """End the nursery and remove its folder."""
@@ -94,7 +94,7 @@ class Nursery:
         return line
 
 
-def _bury(line: socket.socket, alive: int, pid: int, owner: int) -> None:
+def _bury(line: socket.socket, alive: int, pid: int, scratch: str, owner: int) -> None:
     if os.getpid() != owner:
         return
     line.close()
@@ -103,6 +103,8 @@ def _bury(line: socket.socket, alive: int, pid: int, owner: int) -> None:
     with contextlib.suppress(ChildProcessError):
         while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
             time.sleep(0.001)
+    # It is gone, unless there was no nursery to remove it.
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _be_born(orders: int, alive: int, scratch: str, sandbox: Sandbox, live: Live) -> NoReturn:

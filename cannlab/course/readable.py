@@ -6,6 +6,7 @@ closed without being named.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import sysconfig
@@ -36,6 +37,8 @@ def _roots() -> Iterator[Path]:
 def _except(path: Path, closed: tuple[Path, ...]) -> Iterator[tuple[Path, bool]]:
     """``path`` without what is closed beneath it: itself, or its names and each open part of it."""
     real = path.resolve()
+    if not real.exists():
+        return
     if any(real.is_relative_to(shut) for shut in closed):
         return
     if not any(shut.is_relative_to(real) for shut in closed):
@@ -52,7 +55,8 @@ def readable() -> list[tuple[Path, bool]]:
     closed = tuple(shut.resolve() for shut in CLOSED if shut.exists())
     found: dict[Path, bool] = {}
     for root in dict.fromkeys(_roots()):
-        if root.exists():
+        # What this account cannot look into, its answers cannot read either.
+        with contextlib.suppress(OSError):
             for path, whole in _except(root, closed):
                 found[path] = found.get(path, False) or whole
     return list(found.items())

@@ -160,8 +160,8 @@ class Sandbox:
 def _map_user(user: int, group: int) -> None:
     """Be in the new user namespace whom one is outside; without it, one is nobody, which mounting refuses."""
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-            file.write(text)
+        with contextlib.suppress(OSError), open(f"/proc/self/{name}", "wb", buffering=0) as file:
+            file.write(text.encode())
 
 
 def open_status() -> int:
