@@ -32,7 +32,7 @@ class Verbatim(TyperCommand):
 class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
-    ORDER = ("check-env", "env", "learn", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain")
+    ORDER = ("check-env", "env", "learn", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain", "grade")
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: (self.ORDER.index(name), name))
@@ -158,6 +158,35 @@ def learn(ctx: typer.Context) -> None:
 def demo(ctx: typer.Context) -> None:
     """The whole path once: train, export, convert, run, profile, grade."""
     raise typer.Exit(int(_part("demo", "cannlab.cli.demo").main(ctx.args)))
+
+
+@app.command("grade")
+def grade(
+    submissions: Annotated[
+        Path | None, typer.Argument(metavar="SUBMISSIONS", help="A folder with one folder per learner.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="A new folder for the results.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, max=256, help="Checking processes; default: one per core.")] = None,
+    seed: Annotated[str, typer.Option(help="The secret seed; the same seed gives the same results.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted grading.")] = False,
+    lessons: Annotated[
+        list[str] | None, typer.Option("--lesson", metavar="LESSON", help="Grade only this lesson. Repeatable.")
+    ] = None,
+    sign: Annotated[Path | None, typer.Option("--sign", metavar="KEY", help="Sign the results with this key.")] = None,
+    scheduler: Annotated[str, typer.Option(metavar="ADDRESS", help="Grade on this Dask cluster.")] = "",
+    verify: Annotated[
+        Path | None, typer.Option("--verify", metavar="DIR", help="Verify results instead: needs --key.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="PUB", help="The public key for --verify.")] = None,
+    new_key: Annotated[
+        Path | None, typer.Option("--new-key", metavar="PATH", help="Make a pair of keys instead: PATH and PATH.pub.")
+    ] = None,
+) -> None:
+    """For instructors: grade submissions (docs/instructors.md)."""
+    from cannlab.cli.grade import Request, run
+
+    request = Request(submissions, out, jobs, seed, resume, tuple(lessons or ()), sign, scheduler, verify, key, new_key)
+    raise typer.Exit(run(request))
 
 
 def _part(command: str, module: str) -> Any:

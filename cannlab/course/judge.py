@@ -20,7 +20,7 @@ from cannlab.course import job as jobs
 from cannlab.course import wire
 from cannlab.course.bundle import Bundle
 from cannlab.course.kernel_replay import Replay, machine_replay
-from cannlab.course.manifest import Kind
+from cannlab.course.manifest import Kind, Limits
 from cannlab.course.result import CaseReport, CostReport, Result, Verdict
 from cannlab.course.runner import Outcome, Runner
 from cannlab.course.spec.attempt import Attempt, CaseRun, Ending, Frame, Raised
@@ -72,6 +72,14 @@ def draw_cases(check: Check, kind: Kind, terms: Terms) -> list[CaseRun]:
     return cases
 
 
+def graded_limits(limits: Limits, check: Check) -> Limits:
+    """The limits of an instructor's run: as much for every round as a learner's run has for its only one.
+
+    The clock has twice the room, so that on a busy machine the processor time decides, which is always the same.
+    """
+    return limits.times(check.grading_rounds, patience=2)
+
+
 def _copy(inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in inputs.items()}
 
@@ -119,6 +127,7 @@ class Judge:
         self.runner = runner
         self.replay = replay
         self.setup = tuple(answers.to_python(cell) for cell in bundle.part.setup)
+        self.limits = self.exercise.limits
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -132,6 +141,7 @@ class Judge:
             diagnosis = diagnose("course.syntax", line=wrong[0], message=wrong[1])
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
         cases = draw_cases(self.check, self.exercise.kind, terms)
+        self.limits = graded_limits(self.exercise.limits, self.check) if terms.grading else self.exercise.limits
         outcome = self._run(code, cases)
         attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
         for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
@@ -148,9 +158,7 @@ class Judge:
 
     def _run(self, code: str, cases: list[CaseRun]) -> Outcome:
         inputs = [case.inputs for case in cases]
-        return self.runner.run(
-            jobs.make(self.exercise.id, self.setup, code, self.check.run, inputs, self.exercise.limits)
-        )
+        return self.runner.run(jobs.make(self.exercise.id, self.setup, code, self.check.run, inputs, self.limits))
 
     def _expect(self, cases: list[CaseRun]) -> None:
         """What each case should give."""
@@ -390,7 +398,7 @@ class Judge:
         return diagnose("course.requirement", text=fact.text[:1].upper() + fact.text[1:], do=fact.do)
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> Diagnosis:
-        limits = self.exercise.limits
+        limits = self.limits
         number = signal.Signals(outcome.status).name if outcome.ending is Ending.KILLED else ""
         ending = attempt.ending
         if ending is Ending.KILLED and outcome.status == signal.SIGXFSZ:
@@ -407,7 +415,7 @@ class Judge:
         )
 
     def _error(self, case: CaseRun, raised: Raised, elsewhere: Mapping[str, str]) -> Diagnosis:
-        limits = self.exercise.limits
+        limits = self.limits
         if raised.type == "NameError" and raised.name in elsewhere:
             return diagnose("course.other_cell", name=raised.name, cell=elsewhere[raised.name])
         if raised.part == "name":

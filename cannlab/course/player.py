@@ -12,12 +12,15 @@ import contextlib
 import io
 import linecache
 import os
+import random
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from cannlab.course import wire
 from cannlab.course.job import Job
@@ -27,6 +30,7 @@ CELL = "<cell>"
 _KEEP = 64 * 1024
 _MESSAGE = 2000
 _given: dict[str, dict[str, Any]] = {}
+_seed_random, _seed_numpy = random.seed, np.random.seed
 
 
 def given(exercise: str) -> dict[str, Any]:
@@ -218,8 +222,6 @@ class Player:
     @staticmethod
     def _unpack(crossed: Mapping[str, Any]) -> dict[str, Any]:
         """A case's own copy of its inputs; files are written to its folder."""
-        import numpy as np
-
         inputs: dict[str, Any] = {}
         for name, value in crossed.items():
             if isinstance(value, dict) and set(value) == {"file"}:
@@ -237,6 +239,9 @@ class Player:
         if self.shared is not None:
             return self.shared
         _new_machine()
+        # What an answer draws at random is the same in every run of a case.
+        _seed_random(0)
+        _seed_numpy(0)
         namespace: dict[str, Any] = {"__name__": "__main__", "display": display}
         stand_in = StandIn(namespace)
         namespace["get_ipython"] = lambda: stand_in
