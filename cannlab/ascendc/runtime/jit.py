@@ -24,6 +24,7 @@ from cannlab.ascendc.language.core.ir_value import GlobalAddress, IRValue, Passe
 from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.struct import Struct
 from cannlab.ascendc.language.core.tensor import BaseTensor
+from cannlab.ascendc.language.fwk.tpipe import TQueBind
 from cannlab.ascendc.runtime.compiler import CompileOptions
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
 from cannlab.errors.places import label
@@ -41,6 +42,9 @@ _ELEMENTS = {
     *(f"uint{bits}" for bits in (8, 16, 32, 64)),
     *(f"float{bits}" for bits in (16, 32, 64)),
 }
+
+
+_DEVICE = (PlainValue, BaseTensor, TQueBind)
 
 
 class MockTensor:
@@ -93,6 +97,8 @@ class JITFunction:
         clashes = self.get_clashed_args(fn)
         if clashes:
             raise RuntimeError(f"argument names conflict with JIT configuration options: {', '.join(clashes)}")
+        annotations = inspect.get_annotations(fn)
+        self._parameters = [(name, *constraints(annotations.get(name))) for name in self._signature.parameters]
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._text: _Text | None = None
         self._runner: Callable[..., Any] | None = None
@@ -181,9 +187,9 @@ class JITFunction:
         arrays: list[HostArray] = []
         scalars: list[Any] = []
         key: list[Any] = []
-        annotations = inspect.get_annotations(self.fn)
+        rules = {name: (constant, kinds) for name, constant, kinds in self._parameters}
         for name, value in bound.items():
-            constant, kinds = constraints(annotations.get(name))
+            constant, kinds = rules[name]
             if constant:
                 require_constexpr(value, *kinds, arg_name=name)
                 arguments[name] = ConstExpr.unwrap(value)
@@ -238,20 +244,20 @@ class JITFunction:
     def _nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call from a kernel."""
         self._prepare()
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        annotations = inspect.get_annotations(self.fn)
+        if kwargs or len(args) != len(self._parameters):
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = tuple(bound.arguments[name] for name, _, _ in self._parameters)
         arguments: dict[str, Any] = {}
         constants: dict[str, Any] = {}
         kinds: dict[str, str] = {}
-        for name, value in bound.arguments.items():
-            constant, allowed = constraints(annotations.get(name))
+        for (name, constant, allowed), value in zip(self._parameters, args, strict=True):
             if constant:
                 require_constexpr(value, *allowed, arg_name=name)
                 arguments[name] = constants[name] = ConstExpr.unwrap(value)
                 continue
-            arguments[name] = _passed(value)
-            dtype = getattr(arguments[name], "dtype", None)
+            arguments[name] = passed = value if isinstance(value, _DEVICE) else _passed(value)
+            dtype = getattr(passed, "dtype", None)
             kinds[name] = dtype.name if isinstance(dtype, DataType) else type(value).__name__
         state = GlobalBuilder.state
         assert state is not None
@@ -282,11 +288,9 @@ def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], ac
         bound = function._signature.bind(*args, **kwargs)
     except TypeError as problem:
         raise CodegenError(f"TypeError: {problem}") from None
-    annotations = inspect.get_annotations(function.fn)
     values: dict[str, Value] = {}
-    for name, parameter in function._signature.parameters.items():
-        value = bound.arguments.get(name, Known(parameter.default))
-        constant = constraints(annotations.get(name))[0]
+    for name, constant, _ in function._parameters:
+        value = bound.arguments.get(name, Known(function._signature.parameters[name].default))
         if not constant and isinstance(value, Known):
             value = _abstract(_runtime(value.value))
         values[name] = value

@@ -1,0 +1,71 @@
+"""Running pieces of kernels on the core, without the front end and without a machine."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+import cannlab.ascendc as asc
+from cannlab.ascendc.language.core.builder import BlockState, GlobalBuilder
+from cannlab.ascendc.language.core.ir_value import GlobalAddress
+from cannlab.machine import core
+
+
+def run_on_core(body: Callable[..., None], *arrays: np.ndarray, blocks: int = 1, sync: str = "auto") -> core.Result:
+    """Call ``body`` with the addresses of the arrays, once per block."""
+
+    def block(launch):
+        GlobalBuilder.state = BlockState(launch)
+        try:
+            addresses = [GlobalAddress(n, asc.DataType(a.dtype.name)) for n, a in enumerate(arrays)]
+            body(*addresses)
+        finally:
+            GlobalBuilder.state = None
+
+    return core.run("piece", block, list(arrays), blocks, soc=None, sync=sync)
+
+
+def rules(result: core.Result) -> list[str]:
+    """Ids of the broken rules, without the area."""
+    return [found.rule.removeprefix("kernel.") for found in result.diagnoses]
+
+
+def data(seed, dtype, count):
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return (rng.standard_normal(count) * 3).astype(dtype)
+    return rng.integers(-300, 300, count).astype(dtype)
+
+
+def apply(name, dst, sources, call):
+    """Copy everything into the UB, call the operation on the tensors, copy the result out."""
+    arrays = [dst, *sources]
+
+    def body(*addresses):
+        bytes_ = [-(-a.nbytes // 32) * 32 for a in arrays]
+        tensors, at = [], 0
+        for number, array in enumerate(arrays):
+            kind = asc.DataType(array.dtype.name)
+            gm = asc.GlobalTensor()
+            gm.set_global_buffer(addresses[number])
+            ub = asc.LocalTensor(kind, asc.TPosition.VECIN, at, array.size)
+            asc.data_copy(ub, gm, count=array.size)
+            tensors.append(ub)
+            at += bytes_[number]
+        asc.set_flag(asc.HardEvent.MTE2_V, 0)
+        asc.wait_flag(asc.HardEvent.MTE2_V, 0)
+        call(tensors)
+        asc.set_flag(asc.HardEvent.V_MTE3, 0)
+        asc.wait_flag(asc.HardEvent.V_MTE3, 0)
+        out = asc.GlobalTensor()
+        out.set_global_buffer(addresses[0])
+        asc.pipe_barrier(asc.PipeID.PIPE_ALL)
+        asc.data_copy(out, tensors[0], count=dst.size)
+
+    result = run_on_core(body, *arrays)
+    assert rules(result) == []
+    return result.outputs[0].view(dst.dtype)
+
+
+def same(got, wanted):
+    assert got.dtype == wanted.dtype
+    np.testing.assert_array_equal(got, wanted)
