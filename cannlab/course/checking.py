@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cannlab.course import layout
+from cannlab.course.bundle import unknown
 from cannlab.course.client import Client, client
 from cannlab.course.progress import Progress
 from cannlab.course.result import Result, Verdict
@@ -34,11 +35,14 @@ def check(
         CannlabError: no such exercise, or the checking process was lost.
     """
     kept = progress or Progress.here()
+    found = layout.find()
+    if found.course.exercise(exercise) is None:
+        raise unknown(found, exercise)
     if source is None:
         missing = diagnose("course.not_run", exercise=exercise)
         return Result(exercise, "", Verdict.FAILED, diagnosis=missing)
     terms = {"learner": kept.read().learner, "elsewhere": dict(elsewhere or {})}
-    result = (through or client()).check(layout.find().root, exercise, source, terms)
+    result = (through or client()).check(found.root, exercise, source, terms)
     result = result.with_(notes=(*result.notes, *notes))
     if result.verdict is Verdict.ERROR:
         return result

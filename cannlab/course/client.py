@@ -37,6 +37,8 @@ class Client:
         """Start the process without waiting for it."""
         if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:
             return
+        if sys.platform == "win32":
+            raise CannlabError(diagnose("course.no_windows"))
         environment = {**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONHASHSEED": "0"}
         # The notebook may have come to cannlab by sys.path alone.
         code = f"import sys; sys.path[:] = {sys.path!r}; from cannlab.course.server import main; main()"

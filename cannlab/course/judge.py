@@ -17,8 +17,9 @@ import numpy as np
 from cannlab import __version__
 from cannlab.course import answer as answers
 from cannlab.course import job as jobs
-from cannlab.course import kernel_replay, wire
+from cannlab.course import wire
 from cannlab.course.bundle import Bundle
+from cannlab.course.kernel_replay import Refused, Replay, Replayed, arrays, machine_replay, other_values
 from cannlab.course.manifest import Kind
 from cannlab.course.result import CaseReport, CostReport, Result, Verdict
 from cannlab.course.runner import Outcome, Runner
@@ -28,6 +29,7 @@ from cannlab.course.spec.compare import Difference
 from cannlab.course.spec.requirements import Fact
 from cannlab.course.values import MISSING, kind_of, show
 from cannlab.errors import Diagnosis, diagnose
+from cannlab.machine.core.launch import WARNINGS
 from cannlab.soc import soc as chips
 from cannlab.trace import KernelTrace, Record
 
@@ -120,11 +122,12 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
 class Judge:
     """Judges answers to one exercise."""
 
-    def __init__(self, bundle: Bundle, runner: Runner) -> None:
+    def __init__(self, bundle: Bundle, runner: Runner, replay: Replay = machine_replay) -> None:
         self.bundle = bundle
         self.check = bundle.check
         self.exercise = bundle.exercise
         self.runner = runner
+        self.replay = replay
         self.setup = tuple(answers.to_python(cell) for cell in bundle.part.setup)
         self._references: list[CaseRun] = []
 
@@ -195,7 +198,8 @@ class Judge:
 
     def _examine(self, case: CaseRun, terms: Terms) -> None:
         """Replay, compare, and read the requirements of one case."""
-        case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in self.check.faults)
+        allowed = WARNINGS.union(self.check.faults)
+        case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
         claimed = case.got
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
@@ -237,7 +241,7 @@ class Judge:
             return
         try:
             found = self._launch(launches[-1], case.inputs)
-        except kernel_replay.Refused as problem:
+        except Refused as problem:
             case.refused = problem.diagnosis
             return
         case.got = self._written(found)
@@ -246,11 +250,11 @@ class Judge:
         case.faults = (*case.faults, *new)
         case.replay_ns, case.kernel = found.ns, found.facts
 
-    def _launch(self, trace: KernelTrace, inputs: Mapping[str, Any]) -> kernel_replay.Replayed:
+    def _launch(self, trace: KernelTrace, inputs: Mapping[str, Any]) -> Replayed:
         run = self.check.run
-        return kernel_replay.replay(trace, _copy(inputs), soc=run.soc or chips.current().name, sync=run.sync)
+        return self.replay(trace, _copy(inputs), run.soc or chips.current().name, run.sync)
 
-    def _written(self, found: kernel_replay.Replayed) -> Any:
+    def _written(self, found: Replayed) -> Any:
         out = self.check.run.out
         if len(out) == 1:
             return found.arguments.get(out[0], MISSING)
@@ -259,7 +263,7 @@ class Judge:
     def _origin(self, case: CaseRun, claimed: Any, terms: Terms) -> None:
         """Where a kernel's result comes from: refused if the host made it, or if it holds for these values only."""
         run, same = self.check.run, self.check.compare.same
-        names = ", ".join(kernel_replay.arrays(case.inputs))
+        names = ", ".join(arrays(case.inputs))
         out = ", ".join(run.out)
         if case.difference is not None:
             if not case.faults and same(claimed, case.expected):
@@ -269,7 +273,7 @@ class Judge:
             return
         assert case.record is not None
         rng = _rng(self.exercise.id, terms.secret or terms.learner, "other values", case.number)
-        inputs = kernel_replay.other_values(case.inputs, self.check.draw(rng, case.size), rng, run.out)
+        inputs = other_values(case.inputs, self.check.draw(rng, case.size), rng, run.out)
         found = self._launch(case.record.kernels[-1], inputs)
         if not same(self._written(found), self._wanted(case, inputs)):
             case.refused = diagnose("course.kernel_fixed", name=out)
@@ -432,10 +436,11 @@ class Judge:
             )
         if first.refused is not None:
             return first.refused
+        if first.faults and (first.raised is None or first.raised.type != "NameError"):
+            # What the machine saw is the cause of an error that followed from it.
+            return _machine_diagnosis(first.faults[0])
         if first.raised is not None:
             return self._error(first, first.raised, terms.elsewhere or {})
-        if first.faults:
-            return _machine_diagnosis(first.faults[0])
         if first.difference is not None:
             return self._wrong(first, first.difference)
         fact = next(fact for fact in first.facts if not fact.ok)
@@ -508,5 +513,6 @@ def _traceback(raised: Raised) -> tuple[str, ...]:
         lines.append(f"cell, line {frame.line}{inside}")
         lines.append(f"    {frame.text}")
     if lines:
-        lines.append(f"{raised.type}: {raised.message}" if raised.message else raised.type)
+        message = raised.message.partition("\n")[0]
+        lines.append(f"{raised.type}: {message}" if message else raised.type)
     return tuple(lines)

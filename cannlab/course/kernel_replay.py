@@ -7,7 +7,7 @@ shapes. A record that no launch makes, or whose result does not come from its in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +43,16 @@ class Refused(Exception):
         self.diagnosis = diagnosis
 
 
+Replay = Callable[[KernelTrace, Inputs, str, str], Replayed]
+"""(record, inputs, chip, synchronisation) -> what the launch gives; raises Refused."""
+
+
 def arrays(inputs: Inputs) -> dict[str, NDArray[Any]]:
     """The inputs that are the kernel's arguments in global memory: the arrays, in their order."""
     return {name: value for name, value in inputs.items() if isinstance(value, np.ndarray)}
 
 
-def replay(trace: KernelTrace, inputs: Inputs, *, soc: str, sync: str = "") -> Replayed:
+def machine_replay(trace: KernelTrace, inputs: Inputs, soc: str, sync: str = "") -> Replayed:
     """Replay a launch on the simulated AI Core.
 
     Args:
@@ -95,8 +99,14 @@ def _fits(trace: KernelTrace, given: Mapping[str, NDArray[Any]], soc: str) -> No
     wanted = [f"{array.dtype.name}{list(array.shape)}" for array in given.values()]
     have = [(a["dtype"], a["bytes"]) for a in trace.meta["arguments"]]
     if have != [(array.dtype.name, int(array.nbytes)) for array in given.values()]:
-        facts = {"wanted": ", ".join(wanted), "got": ", ".join(recorded) or "none", "names": ", ".join(given)}
-        raise Refused(diagnose("course.kernel_arguments", **facts))
+        raise Refused(
+            diagnose(
+                "course.kernel_arguments",
+                wanted=", ".join(wanted),
+                got=", ".join(recorded) or "none",
+                names=", ".join(given),
+            )
+        )
     if trace.meta["soc"] != soc:
         raise Refused(diagnose("course.kernel_chip", got=trace.meta["soc"], wanted=soc))
 

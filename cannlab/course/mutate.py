@@ -129,7 +129,9 @@ def _prepare(layout: Layout, client: Client, exercise: str) -> _Prepared:
     seconds = math.ceil(1 + _PATIENCE * (time.monotonic() - started))
     ready = _Prepared(exercise, file, loaded.part.cell, mutations.skips(solution), ())
     if not result.passed:
-        problem = Problem(file, f"cell {loaded.part.cell}", "the solution does not pass its check: mend it first", exercise)
+        problem = Problem(
+            file, f"cell {loaded.part.cell}", "the solution does not pass its check: mend it first", exercise
+        )
         return _Prepared(exercise, file, loaded.part.cell, {}, (), (problem,))
     try:
         found = mutations.mutants(solution)
@@ -158,7 +160,10 @@ def report(found: list[Mutated]) -> str:
         for mutant, reason in entry.accepted:
             lines.append(f"  line {mutant.line}, {mutant.kind}, accepted ({reason}): {mutant.after}")
         lines += [f"  {problem}" for problem in entry.problems]
-    totals = [sum(values) for values in zip(*((e.total, e.caught, len(e.accepted), len(e.survivors)) for e in found), strict=True)]
+    totals = [
+        sum(values)
+        for values in zip(*((e.total, e.caught, len(e.accepted), len(e.survivors)) for e in found), strict=True)
+    ]
     everything, caught, accepted, survive = totals or [0, 0, 0, 0]
     lines.append(
         f"{len(found)} exercises, {everything} mutants: {caught} caught, {accepted} accepted, {survive} survive"

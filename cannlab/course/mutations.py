@@ -63,7 +63,16 @@ _COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Is: (ast.IsNot,),
     ast.IsNot: (ast.Is,),
 }
-_KEPT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal)
+_KEPT = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Import,
+    ast.ImportFrom,
+    ast.Pass,
+    ast.Global,
+    ast.Nonlocal,
+)
 
 
 def mutants(source: str) -> list[Mutant]:
@@ -207,7 +216,7 @@ def _ranges(node: ast.AST, replace: _Replace) -> Iterator[_Edit]:
             elif not isinstance(part, ast.Constant):
                 bounds.append(part)
     for bound in bounds:
-        if isinstance(bound, ast.Constant) or isinstance(bound, ast.Starred):
+        if isinstance(bound, (ast.Constant, ast.Starred)):
             continue
         for operator in (ast.Add(), ast.Sub()):
             yield replace(bound, _wrapped(ast.BinOp(bound, operator, ast.Constant(1))), "off by one")
@@ -254,7 +263,7 @@ def _returns(node: ast.AST, replace: _Replace) -> Iterator[_Edit]:
 def _deleted(statements: list[ast.stmt], replace: _Replace) -> Iterator[_Edit]:
     """Each statement left out; text for readers and definitions stay."""
     for statement in statements:
-        if not isinstance(statement, ast.stmt) or isinstance(statement, _KEPT) or isinstance(statement, ast.Return):
+        if not isinstance(statement, ast.stmt) or isinstance(statement, (*_KEPT, ast.Return)):
             continue
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from cannlab.course import notebook_file, workbook
 from cannlab.course.layout import Layout
-from cannlab.course.manifest import Course, Level, Lesson
+from cannlab.course.manifest import Course, Lesson, Level
 from cannlab.course.workbook import Tag
 from cannlab.errors import CannlabError, diagnose
 
@@ -28,7 +28,7 @@ def make(layout: Layout, name: str) -> list[Path]:
         The files that were made or changed; course.toml is the last.
 
     Raises:
-        CannlabError: rule ``course.new_lesson``: the name cannot be used, or a file of it exists. Nothing is changed then.
+        CannlabError: rule ``course.new_lesson``: the name cannot be used, or a file of it exists; nothing is changed.
     """
     level, identifier = _parts(name)
     course = layout.course
@@ -81,9 +81,7 @@ def _place(course: Course, level: Level, identifier: str) -> int:
     """Where the lesson stands: levels in their order, in a level by the number."""
     order = list(Level)
     key = (order.index(level), identifier)
-    later = (
-        place for place, other in enumerate(course.lessons) if (order.index(other.level), other.id) > key
-    )
+    later = (place for place, other in enumerate(course.lessons) if (order.index(other.level), other.id) > key)
     return next(later, len(course.lessons))
 
 
@@ -137,11 +135,16 @@ def _lesson(lesson: Lesson) -> Any:
     after = ", ".join(lesson.prerequisites) or "nothing"
     return _notebook(
         [
-            _markdown("title", f"# {lesson.title}\n\n{lesson.minutes} minutes · after {after}\n\nTODO: what this lesson is for."),
+            _markdown(
+                "title",
+                f"# {lesson.title}\n\n{lesson.minutes} minutes · after {after}\n\nTODO: what this lesson is for.",
+            ),
             _code("setup", "%load_ext cannlab"),
             _markdown("predict", "**Predict first.** TODO: a question before the surprise."),
             _code("demonstration", "# TODO: a demonstration"),
-            _markdown("hardware", "## On real hardware\n\nTODO: what the same code does there, and what is not modelled."),
+            _markdown(
+                "hardware", "## On real hardware\n\nTODO: what the same code does there, and what is not modelled."
+            ),
         ]
     )
 
@@ -169,7 +172,7 @@ def _solved(lesson: Lesson) -> Any:
 
 # -- checks ----------------------------------------------------------------------------------------
 
-_CHECK = '''    Check(
+_CHECK = """    Check(
         "{exercise}",
         run=call("{name}"),
         draw=lambda rng, n: {{"value": int(rng.integers(1, 1000))}},
@@ -180,7 +183,7 @@ _CHECK = '''    Check(
             # Misconception("name", change("old", "new"), gives(lambda value: -value), what="...", why="...", do="..."),
         ),
     ),
-'''
+"""
 
 
 def _checks(lesson: Lesson) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from cannlab.errors import CannlabError
+
 if TYPE_CHECKING:
     from cannlab.course.hints import Hint
     from cannlab.course.result import Result
@@ -34,30 +36,36 @@ def check(exercise: str) -> Result | None:
         exercise: the id, as in the cell's first line.
 
     Returns:
-        The Result; a notebook shows it. Inside an answer's own process nothing is checked and None comes back.
-
-    Raises:
-        CannlabError: there is no such exercise, or the checking process was lost.
+        The Result; a notebook shows it. A mistake in the call itself (no such exercise) is a Result with its diagnosis
+        too, never a traceback. Inside an answer's own process nothing is checked and None comes back.
     """
     if _player() is not None:
         return None
     from cannlab.course import checking
     from cannlab.course.answer import defined_elsewhere
+    from cannlab.course.result import Result, Verdict
     from cannlab.course.workbook import exercise_named
 
     cells = _cells()
     own = [source for _, source in cells if exercise_named(source) == exercise]
     others = [(f"In [{number}]", source) for number, source in cells if exercise_named(source) != exercise]
-    return checking.check(exercise, own[-1] if own else None, elsewhere=defined_elsewhere(others))
+    try:
+        return checking.check(exercise, own[-1] if own else None, elsewhere=defined_elsewhere(others))
+    except CannlabError as problem:
+        return Result(exercise, "", Verdict.ERROR, diagnosis=problem.diagnosis)
 
 
-def hint(exercise: str) -> Hint | None:
-    """Show the next hint of an exercise. CannlabError if there is no such exercise."""
+def hint(exercise: str) -> Hint | Result | None:
+    """Show the next hint of an exercise. A Result with its diagnosis if there is no such exercise."""
     if _player() is not None:
         return None
     from cannlab.course import hints
+    from cannlab.course.result import Result, Verdict
 
-    return hints.next_hint(exercise)
+    try:
+        return hints.next_hint(exercise)
+    except CannlabError as problem:
+        return Result(exercise, "", Verdict.ERROR, diagnosis=problem.diagnosis)
 
 
 def given(exercise: str) -> dict[str, Any]:

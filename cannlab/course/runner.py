@@ -21,6 +21,8 @@ from cannlab.course.sandbox import Sandbox, clean_environment
 from cannlab.course.spec.attempt import Ending
 
 _CHUNK = 1 << 16
+_START = 30.0
+"""Seconds that a process may take until it is ready for the answer."""
 
 
 @dataclass
@@ -77,15 +79,16 @@ class _Reader:
         self._text = bytearray()
         self._read = 0
         self._descriptors = (output, result)
+        self.deadline = time.monotonic() + _START
 
-    def until(self, deadline: float) -> Ending | None:
+    def until_end(self) -> Ending | None:
         """Read on; gives why it stopped early, or None when the process closed both ends or finished."""
         output, result = self._descriptors
         with selectors.DefaultSelector() as selector:
             selector.register(output, selectors.EVENT_READ)
             selector.register(result, selectors.EVENT_READ)
             while selector.get_map() and not self.done:
-                left = deadline - time.monotonic()
+                left = self.deadline - time.monotonic()
                 if left <= 0:
                     return Ending.TIMEOUT
                 for key, _ in selector.select(left):
@@ -119,6 +122,8 @@ class _Reader:
             raise wire.BrokenFrame("no message")
         if "ready" in message and not outcome.layers and isinstance(message["ready"], dict):
             outcome.layers = {str(name): str(state) for name, state in message["ready"].items()}
+            # The answer's time counts from here: starting an interpreter is not its fault.
+            self.deadline = time.monotonic() + self.job.limits.wall
         elif "setup" in message and isinstance(message["setup"], dict):
             outcome.setup = message["setup"]
             outcome.ending = Ending.SETUP
@@ -171,17 +176,17 @@ def _judge_end(outcome: Outcome, stopped: Ending | None, status: int, cpu: float
         outcome.ending = Ending.BROKEN
 
 
-def _follow(job: Job, pid: int, output: int, result: int, deadline: float) -> Outcome:
+def _follow(job: Job, pid: int, output: int, result: int) -> Outcome:
     """Read a process to its end and clear it away."""
     reader = _Reader(job, output, result)
     stopped: Ending | None = None
     status, cpu = 0, 0.0
     try:
-        stopped = reader.until(deadline)
+        stopped = reader.until_end()
     finally:
         at_once = reader.done or stopped is not None
-        status, cpu = _end(pid, 0.0 if at_once else deadline)
-    if stopped is None and not reader.done and time.monotonic() >= deadline:
+        status, cpu = _end(pid, 0.0 if at_once else reader.deadline)
+    if stopped is None and not reader.done and time.monotonic() >= reader.deadline:
         stopped = Ending.TIMEOUT
     reader.outcome.printed = reader.text()
     _judge_end(reader.outcome, stopped, status, cpu, job)
@@ -196,7 +201,6 @@ class ForkRunner:
 
     def run(self, job: Job) -> Outcome:
         """Run a job in a forked process."""
-        deadline = time.monotonic() + job.limits.wall
         folder = tempfile.mkdtemp(prefix="cannlab-answer-")
         output, output_end = os.pipe()
         result, result_end = os.pipe()
@@ -209,7 +213,7 @@ class ForkRunner:
             os.close(output_end)
             os.close(result_end)
             output_end = result_end = -1
-            return _follow(job, pid, output, result, deadline)
+            return _follow(job, pid, output, result)
         finally:
             for descriptor in (output, result, output_end, result_end):
                 if descriptor >= 0:
@@ -242,7 +246,6 @@ class SpawnRunner:
 
     def run(self, job: Job) -> Outcome:
         """Run a job in a fresh interpreter."""
-        deadline = time.monotonic() + job.limits.wall + 10
         folder = tempfile.mkdtemp(prefix="cannlab-answer-")
         result, result_end = os.pipe()
         start = (
@@ -266,7 +269,7 @@ class SpawnRunner:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(job.pack())
                 process.stdin.close()
-            outcome = _follow(job, process.pid, process.stdout.fileno(), result, deadline)
+            outcome = _follow(job, process.pid, process.stdout.fileno(), result)
             process.returncode = 0
             process.stdout.close()
             return outcome

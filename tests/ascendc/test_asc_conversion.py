@@ -13,7 +13,15 @@ from cannlab.machine import core
 from cannlab.machine.core.conversion import PAIRS
 
 MODES = asc.RoundMode
-NAMES = [MODES.CAST_NONE, MODES.CAST_RINT, MODES.CAST_FLOOR, MODES.CAST_CEIL, MODES.CAST_ROUND, MODES.CAST_TRUNC, MODES.CAST_ODD]
+NAMES = [
+    MODES.CAST_NONE,
+    MODES.CAST_RINT,
+    MODES.CAST_FLOOR,
+    MODES.CAST_CEIL,
+    MODES.CAST_ROUND,
+    MODES.CAST_TRUNC,
+    MODES.CAST_ODD,
+]
 
 
 def to_whole(x: Fraction, mode) -> int:
@@ -74,7 +82,12 @@ def expected(value, dst, mode):
     return kind(min(max(to_whole(x, mode), limits.min), limits.max))
 
 
-CASES = [(src, dst, NAMES[mode]) for (src, dst), modes in PAIRS.items() for mode in modes if (src, dst) != ("int32", "float16")]
+CASES = [
+    (src, dst, NAMES[mode])
+    for (src, dst), modes in PAIRS.items()
+    for mode in modes
+    if (src, dst) != ("int32", "float16")
+]
 
 
 @pytest.mark.parametrize(("src", "dst", "mode"), CASES, ids=lambda v: getattr(v, "name", v))
@@ -85,7 +98,12 @@ def test_every_pair_and_mode(src, dst, mode, seed):
     count = 128
     if np.dtype(src).kind == "f":
         x = np.concatenate(
-            [rng.standard_normal(48) * 40, rng.integers(-60, 60, 48) + 0.5, rng.standard_normal(16) * 4000, rng.uniform(-1, 1, 16)]
+            [
+                rng.standard_normal(48) * 40,
+                rng.integers(-60, 60, 48) + 0.5,
+                rng.standard_normal(16) * 4000,
+                rng.uniform(-1, 1, 16),
+            ]
         ).astype(src)
     else:
         limits = np.iinfo(src)
@@ -122,12 +140,20 @@ def test_masked_cast_follows_the_wider_type():
     x = np.arange(128, dtype="float32") + 0.25
     params = asc.UnaryRepeatParams(1, 1, 4, 8)
     got = apply(
-        "cast", np.zeros(128, "float16"), [x], lambda t: asc.cast(*t, MODES.CAST_NONE, mask=64, repeat_times=2, repeat_params=params)
+        "cast",
+        np.zeros(128, "float16"),
+        [x],
+        lambda t: asc.cast(*t, MODES.CAST_NONE, mask=64, repeat_times=2, repeat_params=params),
     )
     same(got, x.astype("float16"))
 
 
 def test_a_mode_that_the_pair_lacks():
     with pytest.raises(core.KernelFault) as caught:
-        apply("cast", np.zeros(64, "float32"), [np.zeros(64, "float16")], lambda t: asc.cast(*t, MODES.CAST_FLOOR, count=64))
+        apply(
+            "cast",
+            np.zeros(64, "float32"),
+            [np.zeros(64, "float16")],
+            lambda t: asc.cast(*t, MODES.CAST_FLOOR, count=64),
+        )
     assert caught.value.diagnosis.rule == "kernel.dtype"

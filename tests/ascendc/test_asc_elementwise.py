@@ -88,10 +88,7 @@ def test_unary_count(name, seed, blocks, pick):
     dtype = dtypes[pick % len(dtypes)]
     size = blocks * 32 // np.dtype(dtype).itemsize
     d, x = data(seed, dtype, size), data(seed + 1, dtype, size)
-    if name in POSITIVE:
-        source = (np.abs(x) + np.dtype(dtype).type(POSITIVE[name])).astype(dtype)
-    else:
-        source = x
+    source = (np.abs(x) + np.dtype(dtype).type(POSITIVE[name])).astype(dtype) if name in POSITIVE else x
     got = apply(name, d, [source], lambda t: getattr(asc, name)(*t, count=size))
     same(got, define(x).astype(dtype))
 
@@ -257,7 +254,9 @@ def test_brcb_copy_and_gather():
     )
 
 
-@pytest.mark.parametrize(("pattern", "keep"), [(1, slice(0, None, 2)), (2, slice(1, None, 2)), (5, slice(2, None, 4)), (7, slice(None))])
+@pytest.mark.parametrize(
+    ("pattern", "keep"), [(1, slice(0, None, 2)), (2, slice(1, None, 2)), (5, slice(2, None, 4)), (7, slice(None))]
+)
 def test_gather_mask_patterns(pattern, keep):
     x = data(4, "float32", 128)
     kept = []
@@ -288,9 +287,7 @@ def test_gather_mask_by_tensor():
 
 def test_convert_and_add_forms():
     a, b = data(1, "float32", 64), data(2, "float32", 64)
-    got = apply(
-        "add_relu_cast", np.zeros(64, "float16"), [a, b], lambda t: asc.add_relu_cast(*t, count=64)
-    )
+    got = apply("add_relu_cast", np.zeros(64, "float16"), [a, b], lambda t: asc.add_relu_cast(*t, count=64))
     same(got, np.maximum(a + b, 0).astype("float16"))
 
 

@@ -70,7 +70,10 @@ def test_whole_reduce_extremes(name, order, dtype, seed, repeats, mask, blk, rep
     mask = (mask - 1) % per + 1
     x, d = np.round(data(seed, dtype, per * 16)), data(seed + 1, dtype, 64)
     got = apply(
-        "s", d.copy(), [x], lambda t: getattr(asc, f"whole_reduce_{name}")(t[0], t[1], mask, repeats, dst, blk, rep, order)
+        "s",
+        d.copy(),
+        [x],
+        lambda t: getattr(asc, f"whole_reduce_{name}")(t[0], t[1], mask, repeats, dst, blk, rep, order),
     )
     wanted = d.copy()
     for r in range(repeats):
@@ -144,7 +147,10 @@ def test_reduce_over_a_count(dtype, seed, count):
     assert got[0] == total
     for name in ("max", "min"):
         got = apply(
-            "s", np.zeros(16, dtype), [x, tmp], lambda t, name=name: getattr(asc, f"reduce_{name}")(*t, count=count, cal_index=True)
+            "s",
+            np.zeros(16, dtype),
+            [x, tmp],
+            lambda t, name=name: getattr(asc, f"reduce_{name}")(*t, count=count, cal_index=True),
         )
         best = getattr(x[:count], name)()
         assert got[0] == best
@@ -157,7 +163,14 @@ def test_masked_sum_is_a_tree_of_trees():
     assert got[0] == tree([tree(x[r * 64 : r * 64 + 64]) for r in range(5)])
 
 
-OPERATORS = {"LT": np.less, "GT": np.greater, "EQ": np.equal, "LE": np.less_equal, "GE": np.greater_equal, "NE": np.not_equal}
+OPERATORS = {
+    "LT": np.less,
+    "GT": np.greater,
+    "EQ": np.equal,
+    "LE": np.less_equal,
+    "GE": np.greater_equal,
+    "NE": np.not_equal,
+}
 
 
 @pytest.mark.parametrize("mode", OPERATORS)
@@ -202,6 +215,13 @@ def test_compare_into_the_register_and_select():
 
     def call(t):
         asc.compare(t[1], t[2], asc.CMPMODE.LT, 64, asc.BinaryRepeatParams())
-        asc.select(t[0], t[1], t[2], repeat_times=1, repeat_params=asc.BinaryRepeatParams(), sel_mode=asc.SelMode.VSEL_CMPMASK_SPR)
+        asc.select(
+            t[0],
+            t[1],
+            t[2],
+            repeat_times=1,
+            repeat_params=asc.BinaryRepeatParams(),
+            sel_mode=asc.SelMode.VSEL_CMPMASK_SPR,
+        )
 
     same(apply("s", np.zeros(64, "float32"), [a, b], call), np.where(a < b, a, b))

@@ -17,7 +17,12 @@ def _odd() -> nbformat.NotebookNode:
     make = nbformat.v4
     display = make.new_output(
         "display_data",
-        {"text/plain": "a\nb", "image/png": "aGk=", "image/svg+xml": "<svg>\n</svg>", "application/json": {"a": "x\ny"}},
+        {
+            "text/plain": "a\nb",
+            "image/png": "aGk=",
+            "image/svg+xml": "<svg>\n</svg>",
+            "application/json": {"a": "x\ny"},
+        },
     )
     outputs = [make.new_output("stream", name="stdout", text="ä\nb\n"), display]
     code = make.new_code_cell("x = 'é'\n\nx", outputs=outputs, execution_count=3, id="one")

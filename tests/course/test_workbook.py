@@ -36,7 +36,9 @@ def test_derivation_only_deletes(tiny: Layout) -> None:
     assert [cell.id for cell in derived.cells] == [cell.id for cell in kept]
     assert [cell.source for cell in derived.cells] == [cell.source for cell in kept]
     assert any(cell.get("outputs") for cell in solved.cells)
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in derived.cells if cell.cell_type == "code")
+    assert all(
+        cell.outputs == [] and cell.execution_count is None for cell in derived.cells if cell.cell_type == "code"
+    )
     assert notebook_file.writes(workbook.derive(solved)) == notebook_file.writes(derived)
 
 

@@ -169,7 +169,9 @@ class FunctionVisitor:
     def _do_Assert(self, node: ast.Assert) -> None:
         test = self._value(node.test)
         if isinstance(test, Runtime):
-            raise self._refuse(node, "Assert test turned out to test a runtime value; only compile-time values are allowed")
+            raise self._refuse(
+                node, "Assert test turned out to test a runtime value; only compile-time values are allowed"
+            )
         if isinstance(test, Known) and not test.value:
             if node.msg is None:
                 raise self._error(node, "ValueError", "miss message")
@@ -228,16 +230,19 @@ class FunctionVisitor:
         if before != after:
             raise self._refuse(
                 node,
-                f"'{name}' was re-assigned to an object with different type: initial type is {before}, new type is {after}",
+                f"'{name}' was re-assigned to an object with different type: "
+                f"initial type is {before}, new type is {after}",
             )
         if isinstance(old, Known) and isinstance(old.value, _NUMBERS) and old != new:
             raise PassesFailed(
-                f"'{name}' is a Python number from before this {block.kind} (line {self._line(node)}): it does not dominate "
-                f"its use; make it a runtime value with asc.number"
+                f"'{name}' is a Python number from before this {block.kind} (line {self._line(node)}): "
+                "it does not dominate its use; make it a runtime value with asc.number"
             )
         if isinstance(old, Runtime) and isinstance(new, Runtime) and old.dtype and new.dtype and old.dtype != new.dtype:
             raise self._refuse(
-                node, f"'{name}' was re-assigned to a value with different type: initial type is {old.dtype}, new type is {new.dtype}"
+                node,
+                f"'{name}' was re-assigned to a value with different type: "
+                f"initial type is {old.dtype}, new type is {new.dtype}",
             )
 
     def _line(self, node: ast.AST) -> int:
@@ -282,7 +287,9 @@ class FunctionVisitor:
         if not isinstance(node.iter, ast.Call):
             value = self._value(node.iter)
             if isinstance(value, Known):
-                raise self._error(node, "AttributeError", f"'{type(value.value).__name__}' object has no attribute 'start'")
+                raise self._error(
+                    node, "AttributeError", f"'{type(value.value).__name__}' object has no attribute 'start'"
+                )
             raise self._refuse(node, "For is supported over range, asc.range and asc.static_range only")
         callee = self._value(node.iter.func)
         args = self._arguments(node.iter)[0]
@@ -296,8 +303,8 @@ class FunctionVisitor:
         if len(args) == 3 and isinstance(args[2], Known) and isinstance(args[2].value, int) and args[2].value <= 0:
             raise self._refuse(
                 node,
-                f"range with step {args[2].value} is not supported in JIT function: the loop counts upwards and would never "
-                "run; loop upwards and compute the index",
+                f"range with step {args[2].value} is not supported in JIT function: the loop counts upwards and would "
+                "never run; loop upwards and compute the index",
             )
         kinds = [arg.dtype for arg in args if isinstance(arg, Runtime) and arg.dtype]
         for arg in args:
@@ -342,7 +349,8 @@ class FunctionVisitor:
         test = self._value(node.test)
         if isinstance(test, Known) and isinstance(test.value, _NUMBERS):
             raise PassesFailed(
-                f"the condition of while (line {self._line(node)}) is a Python number: use runtime values (asc.number) or for"
+                f"the condition of while (line {self._line(node)}) is a Python number: "
+                "use runtime values (asc.number) or for"
             )
         self._runtime_loop(node.body, None, UNKNOWN, "loop")
 
@@ -443,7 +451,9 @@ class FunctionVisitor:
         value = self._value(node.operand)
         if isinstance(node.op, ast.Not):
             if isinstance(value, Known):
-                raise self._error(node, "AttributeError", f"'{type(value.value).__name__}' object has no attribute 'logical_not'")
+                raise self._error(
+                    node, "AttributeError", f"'{type(value.value).__name__}' object has no attribute 'logical_not'"
+                )
             return Runtime("int1")
         if isinstance(value, Known):
             try:
@@ -456,7 +466,9 @@ class FunctionVisitor:
 
     def _of_BoolOp(self, node: ast.BoolOp) -> Value:
         if len(node.values) > 2:
-            raise self._refuse(node, "Chained boolean operators are not supported: group them in pairs with parentheses")
+            raise self._refuse(
+                node, "Chained boolean operators are not supported: group them in pairs with parentheses"
+            )
         left, right = (self._value(value) for value in node.values)
         if isinstance(left, Known) and isinstance(right, Known):
             name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
@@ -487,7 +499,8 @@ class FunctionVisitor:
         kind = left.dtype if isinstance(left, Runtime) else right.dtype if isinstance(right, Runtime) else ""
         if kind.startswith("uint"):
             raise PassesFailed(
-                f"unsigned comparison (line {self._line(node)}): the operand must be signless-integer-like; cast to int64"
+                f"unsigned comparison (line {self._line(node)}): the operand must be signless-integer-like; "
+                "cast to int64"
             )
         return Runtime("int1")
 
@@ -496,7 +509,9 @@ class FunctionVisitor:
         first, second = self._value(node.body), self._value(node.orelse)
         kinds = [_kind(value) for value in (first, second)]
         if kinds[0] and kinds[1] and kinds[0] != kinds[1]:
-            raise self._refuse(node, f"Both sides of a conditional expression must have one type: {kinds[0]} and {kinds[1]}")
+            raise self._refuse(
+                node, f"Both sides of a conditional expression must have one type: {kinds[0]} and {kinds[1]}"
+            )
         return Runtime(kinds[0] or kinds[1])
 
     def _arguments(self, node: ast.Call) -> tuple[list[Value], dict[str, Value]]:

@@ -79,7 +79,9 @@ def set_platform(
             )
         known = [platform for platform in Platform if platform.value == here]
         if not known:
-            raise ValueError(f"'{here}' is not a valid Platform: set CANNLAB_SOC to one of pyasc's, such as Ascend910B1")
+            raise ValueError(
+                f"'{here}' is not a valid Platform: set CANNLAB_SOC to one of pyasc's, such as Ascend910B1"
+            )
         soc_version = known[0]
     Chosen.backend = chosen
     Chosen.platform = soc_version or Platform.Ascend910B1

@@ -179,9 +179,7 @@ class JITFunction:
         node = ast.Pass(lineno=line - text.first + 1, col_offset=0)
         return CodegenError(message, text.source, node)
 
-    def _arguments(
-        self, bound: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[HostArray], list[Any], tuple[Any, ...]]:
+    def _arguments(self, bound: dict[str, Any]) -> tuple[dict[str, Any], list[HostArray], list[Any], tuple[Any, ...]]:
         """Host values as device values; arrays to copy; scalars for the record; the specialisation's key."""
         arguments: dict[str, Any] = {}
         arrays: list[HostArray] = []
@@ -198,7 +196,11 @@ class JITFunction:
                 continue
             device = _device_value(value, arrays)
             arguments[name] = device
-            kind = device.dtype.name if isinstance(device, (GlobalAddress, PlainValue)) and device.dtype else type(value).__name__
+            kind = (
+                device.dtype.name
+                if isinstance(device, (GlobalAddress, PlainValue)) and device.dtype
+                else type(value).__name__
+            )
             key.append((name, kind))
             if isinstance(device, PlainValue):
                 scalars.append({"name": name, "dtype": kind, "value": device.value})
@@ -210,7 +212,7 @@ class JITFunction:
 
     def _source(self) -> _Text:
         if self._text is None:
-            self._text = _Text(self.fn)  # type: ignore[arg-type]
+            self._text = _Text(self.fn)
         return self._text
 
     def _prepare(self) -> None:
@@ -236,9 +238,7 @@ class JITFunction:
     def _visit(self, values: dict[str, Value], kernel: bool, active: tuple[str, ...]) -> Value:
         text = self._source()
         assert isinstance(self.fn, FunctionType)
-        visitor = FunctionVisitor(
-            text.source, text.tree, self.fn, kernel=kernel, active=active, nested=_visit_nested
-        )
+        visitor = FunctionVisitor(text.source, text.tree, self.fn, kernel=kernel, active=active, nested=_visit_nested)
         return visitor.run(values)
 
     def _nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -269,7 +269,9 @@ class JITFunction:
             if first is not self:
                 return first(*args, **kwargs)
             if first_kinds != kinds:
-                raise PassesFailed(f"operand type mismatch: {self.name} was compiled for {first_kinds}, called with {kinds}")
+                raise PassesFailed(
+                    f"operand type mismatch: {self.name} was compiled for {first_kinds}, called with {kinds}"
+                )
             if first_constants != constants:
                 shown = ", ".join(f"{name}={value!r}" for name, value in constants.items())
                 state.launch.warn("kernel.nested_constants", name=self.name, values=shown)
@@ -348,7 +350,9 @@ def _device_value(value: Any, arrays: list[HostArray]) -> Any:
         return value
     if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "data_ptr"):
         if value.device.type != "cpu":
-            raise NotImplementedError("tensors on an npu device are not emulated yet for asc kernels: pass a CPU tensor")
+            raise NotImplementedError(
+                "tensors on an npu device are not emulated yet for asc kernels: pass a CPU tensor"
+            )
         return _array(value, str(value.dtype).removeprefix("torch."), arrays)
     raise TypeError(f"Argument type in JIT function is not supported: {type(value)}")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cannlab.course.spec.requirements import Fact, Requirement
 from cannlab.machine.core.opcodes import ROWS
 from cannlab.machine.core.pipes import Pipe
+from cannlab.trace import TaskKind
 
 if TYPE_CHECKING:
     from cannlab.course.spec.attempt import CaseRun
@@ -79,12 +80,17 @@ def _common(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> int:
 
 
 def kernel_blocks(at_least: int, at_most: int | None = None) -> Requirement:
-    """The replayed launch has so many blocks. Name: "kernel_blocks"."""
+    """A kernel launch has so many blocks. Name: "kernel_blocks".
+
+    The replayed one of a kernel exercise; where programs are judged by their record, the record's largest.
+    """
 
     def ask(case: CaseRun) -> Fact:
-        if case.kernel is None:
-            return Fact("kernel_blocks", False, _NONE, _LAUNCH)
-        blocks = case.kernel.blocks
+        if case.kernel is not None:
+            blocks = case.kernel.blocks
+        else:
+            rows = [] if case.record is None else case.record.tasks.rows()
+            blocks = max((row["blocks"] for row in rows if row["kind"] == TaskKind.KERNEL), default=0)
         ok = at_least <= blocks and (at_most is None or blocks <= at_most)
         wanted = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
         text = f"{blocks} block{'s' if blocks != 1 else ''} used" + ("" if ok else f" where {wanted} should be")

@@ -23,9 +23,7 @@ def touched(row: Row, dtype: int, imm: tuple[int, ...]) -> tuple[layout.Spans | 
 
 def extents(number: int, dtype: int, imm: tuple[int, ...]) -> tuple[int | None, ...]:
     """Bytes from each operand's start to the last byte touched; None where the instruction alone does not say."""
-    return tuple(
-        None if found is None else layout.extent(found) for found in touched(ROWS[number], dtype, imm)
-    )
+    return tuple(None if found is None else layout.extent(found) for found in touched(ROWS[number], dtype, imm))
 
 
 def element_size(dtype: int, operand: int) -> int:

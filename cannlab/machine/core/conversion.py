@@ -101,7 +101,7 @@ def to_float(value: Array, kind: np.dtype[Any], mode: int) -> Array:
         flat = np.where(exact > 0, low, high)
         if mode == ODD:
             bits = flat.astype(kind).view(np.uint16 if kind.itemsize == 2 else np.uint32)
-            flat = np.where(inexact, bits | 1, bits).astype(bits.dtype).view(kind)
+            flat = np.where(inexact, np.bitwise_or(bits, 1), bits).astype(bits.dtype).view(kind)
     return np.where(finite, flat.astype(kind).reshape(nearest.shape), nearest)
 
 

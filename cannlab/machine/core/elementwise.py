@@ -163,7 +163,9 @@ def _saturated(dst: Array, value: Array) -> None:
         dst[...] = value
         return
     limits = np.iinfo(dst.dtype)
-    dst[...] = np.clip(np.rint(np.nan_to_num(value.astype(np.float64), posinf=2.0**31, neginf=-(2.0**31))), limits.min, limits.max)
+    dst[...] = np.clip(
+        np.rint(np.nan_to_num(value.astype(np.float64), posinf=2.0**31, neginf=-(2.0**31))), limits.min, limits.max
+    )
 
 
 def _add_relu_cast(dst: Array, src: list[Array], _: Extra) -> None:

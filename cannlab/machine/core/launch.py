@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from cannlab.errors import Diagnosis, Place, diagnose
 from cannlab.errors.places import place_of
 from cannlab.machine.core import layout
-from cannlab.machine.core.access import element_size, touched
-from cannlab.machine.core.dtypes import NAMES, unpack
+from cannlab.machine.core.access import element_size
+from cannlab.machine.core.dtypes import unpack
 from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.memory import Memory
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row, type_names
@@ -124,9 +124,8 @@ class Launch:
         self._told: set[tuple[object, ...]] = set()
         self._ordering = Ordering(self.memory, self._from_ordering, sync == "strict")
         self._schedule = Schedule(self.soc, blocks)
-        self._limits = {number: size for number, size in enumerate(self.memory.sizes)}
+        self._limits = dict(enumerate(self.memory.sizes))
         self._limits |= {int(space): self.memory.limit(int(space)) for space in Space if space >= Space.L0C}
-        self._atomic_bases: dict[int, int] = {}
         self._reset()
 
     def _reset(self) -> None:
@@ -234,14 +233,9 @@ class Launch:
     ) -> None:
         if row.types and dtype not in row.types:
             legal = "; ".join(type_names(packed) for packed in sorted(row.types))
-            self._fault(
-                "kernel.dtype", number, name=row.name, types=type_names(dtype), legal=legal, soc=self.soc.name
-            )
-        if imm and imm[0] == layout.MASK and len(imm) >= 10:
-            if not 0 <= imm[1] <= MAX_REPEAT:
-                self._fault("kernel.repeat", number, name=row.name, repeat=imm[1])
-            if not imm[2] and not imm[3] and imm[1]:
-                self._fault("kernel.mask_empty", number, name=row.name)
+            self._fault("kernel.dtype", number, name=row.name, types=type_names(dtype), legal=legal, soc=self.soc.name)
+        if imm and imm[0] == layout.MASK and len(imm) >= 10 and not 0 <= imm[1] <= MAX_REPEAT:
+            self._fault("kernel.repeat", number, name=row.name, repeat=imm[1])
         if row.lanewise and len(operands) > 1 and imm[0] == layout.COUNT:
             target = operands[0]
             for place, source in enumerate(operands[1:], start=1):
@@ -258,7 +252,7 @@ class Launch:
         if allocation >= 0:
             from cannlab.machine.core.pipes import GM_SLACK
 
-            if 0 <= offset and offset + size <= limit + GM_SLACK:
+            if offset >= 0 and offset + size <= limit + GM_SLACK:
                 self._tell("kernel.gm_spare", number, (), argument=allocation, **facts)
                 return
             self._fault("kernel.gm_range", number, argument=allocation, **facts)
@@ -266,19 +260,17 @@ class Launch:
 
     # -- control --------------------------------------------------------------------------------------
 
-    def _control(
-        self, number: int, row: Row, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]
-    ) -> None:
+    def _control(self, number: int, row: Row, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
         op = row.number
         ordering, schedule = self._ordering, self._schedule
         if row.kind == Kind.QUEUE:
             self._queue(number, op, row.name, imm, operands)
-        elif op == _SET_FLAG or op == _WAIT_FLAG:
+        elif op in (_SET_FLAG, _WAIT_FLAG):
             event, identity = imm
             name = HardEvent(event).name
             if not 0 <= identity < self.soc.event_ids:
                 self._fault("kernel.event_id", number, event=name, id=identity, ids=self.soc.event_ids)
-            if identity in RESERVED_EVENT_IDS:
+            if identity in RESERVED_EVENT_IDS and op == _SET_FLAG:
                 self._tell("kernel.reserved_event", number, (), event=name, id=identity)
             if op == _SET_FLAG:
                 ordering.set_flag(event, identity, number)
@@ -362,9 +354,7 @@ class Launch:
         queue = Queue(identity, position, produces, consumes, depth, bool(whole))
         for space, start, size in operands:
             if space == Space.UB and start + size > self.soc.ub_usable_bytes:
-                self._fault(
-                    "kernel.ub_overflow", number, used=start, wanted=size, usable=self.soc.ub_usable_bytes
-                )
+                self._fault("kernel.ub_overflow", number, used=start, wanted=size, usable=self.soc.ub_usable_bytes)
             state = State.WHOLE if whole else State.FREE
             queue.buffers.append(Buffer(queue, len(queue.buffers), space, start, size, state))
         self._buffers += len(operands)
@@ -452,8 +442,8 @@ class Launch:
         found = diagnose(rule, where=where, kernel=self.trace.meta["name"], block=self.block, **facts)
         (self.warnings if rule in WARNINGS else self.diagnoses).append(found)
 
-    def stop(self, rule: str, **facts: Any) -> Any:
-        """A face found a rule at which the core stops; the place is the caller's line. Never returns."""
+    def stop(self, rule: str, **facts: Any) -> NoReturn:
+        """A face found a rule at which the core stops; the place is the caller's line."""
         found = diagnose(
             rule,
             where=place_of(sys._getframe(1)),
@@ -464,10 +454,8 @@ class Launch:
         self.diagnoses.append(found)
         raise KernelFault(found)
 
-    def _fault(self, rule: str, number: int, **facts: Any) -> None:
-        found = diagnose(
-            rule, where=self.place(number), kernel=self.trace.meta["name"], block=self.block, **facts
-        )
+    def _fault(self, rule: str, number: int, **facts: Any) -> NoReturn:
+        found = diagnose(rule, where=self.place(number), kernel=self.trace.meta["name"], block=self.block, **facts)
         self.diagnoses.append(found)
         raise KernelFault(found)
 
@@ -475,9 +463,7 @@ class Launch:
         """The launch is over: last checks, time and outputs."""
         self._end_block(len(self.trace.starts))
         self.block = -1
-        return Result(
-            self.memory.outputs(), self.diagnoses, self.warnings, self._schedule.timing(), self.trace
-        )
+        return Result(self.memory.outputs(), self.diagnoses, self.warnings, self._schedule.timing(), self.trace)
 
 
 def run(
@@ -536,11 +522,3 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
         for op, _, pipe, dtype, file, line, imm, operands in trace:
             launch.apply(op, pipe, dtype, file, line, imm, operands)
     return launch.finish()
-
-
-def type_name(code: int) -> str:
-    """The name of an element type of the record."""
-    return NAMES[code]
-
-
-__all__ = ["WARNINGS", "Launch", "Result", "replay", "run", "touched"]

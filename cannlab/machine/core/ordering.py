@@ -190,9 +190,7 @@ class Ordering:
                 cell.defined = False
         self.last[pipe] = number
 
-    def _write(
-        self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, cell: Cell
-    ) -> None:
+    def _write(self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, cell: Cell) -> None:
         known = self.known[pipe]
         atomic = imm[4] if row.name == "data_copy" and operand[0] >= 0 else 0
         if cell.writer > known[cell.writer_pipe] and not (atomic and atomic == cell.atomic):

@@ -209,7 +209,6 @@ class Schedule:
             self._free[queue.produces] = max(self._free[queue.produces], self._empty.get(buffer, 0))
         self._put(_S, self._now - cost.QUEUE_CALL, self._now)
 
-
     def timing(self) -> Timing:
         """The finished timelines; call once, after the last instruction."""
         import numpy as np

@@ -12,7 +12,10 @@ from cannlab.machine.core import layout
 from cannlab.machine.core.access import extents
 from cannlab.machine.core.dtypes import CODES, pack, widest
 from cannlab.machine.core.floats import to_bits
-from cannlab.machine.core.layout import COUNT, COUNTER, MASK, signed
+from cannlab.machine.core.layout import COUNT as COUNT
+from cannlab.machine.core.layout import COUNTER
+from cannlab.machine.core.layout import MASK as MASK
+from cannlab.machine.core.layout import signed as signed
 from cannlab.machine.core.opcodes import BY_NAME, Row
 
 Test = Callable[[Any], bool]
@@ -87,7 +90,9 @@ class Form:
         return "(" + ", ".join(name for name, _ in self.parameters) + ")"
 
 
-def dispatch(name: str, forms: tuple[Form, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def dispatch(
+    name: str, forms: tuple[Form, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[int, dict[str, Any]]:
     """The number of the first overload that fits, and its values.
 
     Raises:
@@ -97,7 +102,9 @@ def dispatch(name: str, forms: tuple[Form, ...], args: tuple[Any, ...], kwargs: 
         values = form.bind(args, kwargs)
         if values is not None:
             return number, values
-    given = ", ".join([type(value).__name__ for value in args] + [f"{k}: {type(v).__name__}" for k, v in kwargs.items()])
+    given = ", ".join(
+        [type(value).__name__ for value in args] + [f"{k}: {type(v).__name__}" for k, v in kwargs.items()]
+    )
     raise RuntimeError(
         f"No viable candidates were found to dispatch {name}()\n  arguments: ({given})\n  candidates:\n"
         + "\n".join(f"    {name}{form.text()}" for form in forms)
@@ -131,6 +138,8 @@ def mask_words(state: BlockState, name: str, mask: Any, size: int) -> tuple[int,
         low, high = words[0], words[1]
         if (high << 64 | low) >> most:
             state.launch.stop("kernel.mask", name=name, mask=f"[{low:#x}, {high:#x}]", size=size, most=most)
+        if not low and not high:
+            state.launch.stop("kernel.mask_empty", name=name)
         return low, high
     count = int(raw(mask))
     if not 1 <= count <= most:
@@ -155,8 +164,8 @@ def masked(
         low, high = state.mask
         if size > 2:
             high = 0
-        if size == 4:
-            low &= layout.WORD
+        if not low and not high:
+            state.launch.stop("kernel.mask_empty", name=name)
         return (MASK, repeats, signed(low), signed(high), *strides)
     if state.counter:
         mask = values["mask"]
@@ -181,7 +190,7 @@ def emit(
         count = imm[1]
         if count <= 0:
             if count < 0:
-                over(state, row.name if not name else name, 0, tensors[0], count * tensors[0].dtype.sizeof())
+                over(state, name or row.name, 0, tensors[0], count * tensors[0].dtype.sizeof())
             return
         operands = []
         for place, tensor in enumerate(tensors):

@@ -58,7 +58,10 @@ def dump_tensor(tensor: GlobalTensor | LocalTensor, desc: Any, dump_size: Any, s
         where = "GM"
     values = state.launch.memory.view(operand, CODES[tensor.dtype.name])
     text = np.array2string(values, threshold=count + 1, separator=", ")
-    _show(f"DumpTensor: desc={raw(desc)}, block={state.launch.block}, {where}, {tensor.dtype}, {len(values)}\n{text}\n", "dump_tensor")
+    _show(
+        f"DumpTensor: desc={raw(desc)}, block={state.launch.block}, {where}, {tensor.dtype}, {len(values)}\n{text}\n",
+        "dump_tensor",
+    )
 
 
 def print_time_stamp(desc_id: Any) -> None:

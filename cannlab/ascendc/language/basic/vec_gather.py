@@ -103,4 +103,3 @@ def scatter(*args: Any, **kwargs: Any) -> NoReturn:
     """The chip does not have it, although the front end accepts it."""
     state = d.state("scatter")
     state.launch.stop("kernel.not_on_chip", name="scatter", soc=state.launch.soc.name)
-    raise AssertionError("unreachable")

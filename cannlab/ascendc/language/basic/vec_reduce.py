@@ -56,7 +56,8 @@ def _per_repeat(name: str, forms: tuple[d.Form, ...], row_name: str | None = Non
     def operation(*args: Any, **kwargs: Any) -> None:
         state = d.state(name)
         _, values = d.dispatch(name, forms, args, kwargs)
-        dst, src = tensors = (values["dst"], values["src"])
+        tensors = (values["dst"], values["src"])
+        src = tensors[1]
         key = "repeat" if "repeat" in values else "repeat_time"
         repeats = d.literal(name, key, values[key])
         strides = (
@@ -88,7 +89,8 @@ def _total(name: str, forms: tuple[d.Form, ...]) -> Callable[..., None]:
     def operation(*args: Any, **kwargs: Any) -> None:
         state = d.state(name)
         _, values = d.dispatch(name, forms, args, kwargs)
-        dst, src = tensors = (values["dst"], values["src"])
+        tensors = (values["dst"], values["src"])
+        src = tensors[1]
         index = int(bool(raw(values.get("cal_index", False))))
         if "count" in values:
             form = d.counted(values)

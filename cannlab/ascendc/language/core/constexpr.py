@@ -11,7 +11,7 @@ class ConstExpr(Generic[T_co]):
     """A compile-time value; used as an annotation, ``asc.ConstExpr[int]``."""
 
     def __init__(self, value: Any) -> None:
-        self.value = value.value if isinstance(value, ConstExpr) else value
+        self.value: Any = value.value if isinstance(value, ConstExpr) else value
 
     @staticmethod
     def unwrap(obj: Any) -> Any:

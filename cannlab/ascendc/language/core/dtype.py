@@ -22,7 +22,14 @@ _BITS = {
     "float32": 32,
     "float64": 64,
 }
-_ALIASES = {"half": "float16", "float_": "float32", "float": "float32", "double": "float64", "bool_": "int8", "int_": "int32"}
+_ALIASES = {
+    "half": "float16",
+    "float_": "float32",
+    "float": "float32",
+    "double": "float64",
+    "bool_": "int8",
+    "int_": "int32",
+}
 
 
 class DataType:

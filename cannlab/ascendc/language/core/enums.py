@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-
 class AippInputFormat(IntEnum):
     """AippInputFormat."""
 

@@ -65,7 +65,7 @@ class PlainValue(IRValue):
 
     # -- arithmetic -----------------------------------------------------------------------------------
 
-    def _binary(self, other: Any, operation: Callable[[Any, Any], Any], swapped: bool = False) -> PlainValue:
+    def _binary(self, other: Any, operation: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
         kind = self.dtype
         if type(other) is PlainValue:
             value = other.value if other.dtype is kind else convert(other.value, kind)
@@ -82,58 +82,58 @@ class PlainValue(IRValue):
             made.value = convert(result, kind)
         return made
 
-    def __add__(self, other: Any) -> PlainValue:
+    def __add__(self, other: Any) -> Any:
         return self._binary(other, _add)
 
-    def __radd__(self, other: Any) -> PlainValue:
+    def __radd__(self, other: Any) -> Any:
         return self._binary(other, _add, True)
 
-    def __sub__(self, other: Any) -> PlainValue:
+    def __sub__(self, other: Any) -> Any:
         return self._binary(other, _sub)
 
-    def __rsub__(self, other: Any) -> PlainValue:
+    def __rsub__(self, other: Any) -> Any:
         return self._binary(other, _sub, True)
 
-    def __mul__(self, other: Any) -> PlainValue:
+    def __mul__(self, other: Any) -> Any:
         return self._binary(other, _mul)
 
-    def __rmul__(self, other: Any) -> PlainValue:
+    def __rmul__(self, other: Any) -> Any:
         return self._binary(other, _mul, True)
 
-    def __truediv__(self, other: Any) -> PlainValue:
+    def __truediv__(self, other: Any) -> Any:
         return self._binary(other, _div)
 
-    def __rtruediv__(self, other: Any) -> PlainValue:
+    def __rtruediv__(self, other: Any) -> Any:
         return self._binary(other, _div, True)
 
     __floordiv__ = __truediv__
     __rfloordiv__ = __rtruediv__
 
-    def __mod__(self, other: Any) -> PlainValue:
+    def __mod__(self, other: Any) -> Any:
         return self._binary(other, _mod)
 
-    def __rmod__(self, other: Any) -> PlainValue:
+    def __rmod__(self, other: Any) -> Any:
         return self._binary(other, _mod, True)
 
-    def __lshift__(self, other: Any) -> PlainValue:
+    def __lshift__(self, other: Any) -> Any:
         return self._integers("<<")._binary(other, _shl)
 
-    def __rlshift__(self, other: Any) -> PlainValue:
+    def __rlshift__(self, other: Any) -> Any:
         return self._integers("<<")._binary(other, _shl, True)
 
-    def __rshift__(self, other: Any) -> PlainValue:
+    def __rshift__(self, other: Any) -> Any:
         return self._integers(">>")._binary(other, _shr)
 
-    def __rrshift__(self, other: Any) -> PlainValue:
+    def __rrshift__(self, other: Any) -> Any:
         return self._integers(">>")._binary(other, _shr, True)
 
-    def __and__(self, other: Any) -> PlainValue:
+    def __and__(self, other: Any) -> Any:
         return self._integers("&")._binary(other, lambda a, b: a & b)
 
-    def __or__(self, other: Any) -> PlainValue:
+    def __or__(self, other: Any) -> Any:
         return self._integers("|")._binary(other, lambda a, b: a | b)
 
-    def __xor__(self, other: Any) -> PlainValue:
+    def __xor__(self, other: Any) -> Any:
         return self._integers("^")._binary(other, lambda a, b: a ^ b)
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
@@ -161,7 +161,7 @@ class PlainValue(IRValue):
 
     # -- comparison and logic -------------------------------------------------------------------------
 
-    def _compare(self, other: Any, operation: Callable[[Any, Any], bool]) -> PlainValue:
+    def _compare(self, other: Any, operation: Callable[[Any, Any], bool]) -> Any:
         if not isinstance(other, (PlainValue, bool, int, float)):
             return NotImplemented
         if self.dtype.is_unsigned():
@@ -169,22 +169,22 @@ class PlainValue(IRValue):
         value = other.value if isinstance(other, PlainValue) else other
         return PlainValue(operation(self.value, convert(value, self.dtype)), KnownTypes.int1)
 
-    def __lt__(self, other: Any) -> PlainValue:
+    def __lt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a < b)
 
-    def __le__(self, other: Any) -> PlainValue:
+    def __le__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a <= b)
 
-    def __gt__(self, other: Any) -> PlainValue:
+    def __gt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a > b)
 
-    def __ge__(self, other: Any) -> PlainValue:
+    def __ge__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a >= b)
 
-    def __eq__(self, other: object) -> PlainValue:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
         return self._compare(other, lambda a, b: a == b)
 
-    def __ne__(self, other: object) -> PlainValue:  # type: ignore[override]
+    def __ne__(self, other: object) -> Any:
         return self._compare(other, lambda a, b: a != b)
 
     __hash__ = None  # type: ignore[assignment]
@@ -206,12 +206,12 @@ class PlainValue(IRValue):
         Raises:
             RuntimeError: a conversion that the compiler does not have.
         """
-        if self.dtype.is_float() != dtype.is_float() and self.dtype.name not in ("int1", "bit"):
-            if dtype.bitwidth != self.dtype.bitwidth:
-                raise PassesFailed(f"cast from {self.dtype} to {dtype}: the widths differ; cast to the width first")
+        crossing = self.dtype.is_float() != dtype.is_float() and self.dtype.name not in ("int1", "bit")
+        if crossing and dtype.bitwidth != self.dtype.bitwidth:
+            raise PassesFailed(f"cast from {self.dtype} to {dtype}: the widths differ; cast to the width first")
         return PlainValue(self.value, dtype)
 
-    def ceildiv(self, other: Any) -> PlainValue:
+    def ceildiv(self, other: Any) -> Any:
         """(x + y - 1) / y, truncating."""
         return (self + other - 1) / other
 

@@ -35,7 +35,9 @@ class BaseField:
 class Field(BaseField):
     """A number."""
 
-    def __init__(self, dtype: DataType, default: Any = missing, name: str | None = None, enum: str | None = None) -> None:
+    def __init__(
+        self, dtype: DataType, default: Any = missing, name: str | None = None, enum: str | None = None
+    ) -> None:
         super().__init__(default, name)
         self.dtype = dtype
 

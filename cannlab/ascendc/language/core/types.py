@@ -48,7 +48,14 @@ class UnaryRepeatParams:
 
     def strides(self) -> tuple[int, ...]:
         """Block strides, then repeat strides, of three operands (the third is not used)."""
-        return (raw(self.dst_blk_stride), raw(self.src_blk_stride), 1, raw(self.dst_rep_stride), raw(self.src_rep_stride), 8)
+        return (
+            raw(self.dst_blk_stride),
+            raw(self.src_blk_stride),
+            1,
+            raw(self.dst_rep_stride),
+            raw(self.src_rep_stride),
+            8,
+        )
 
 
 @dataclass

@@ -76,7 +76,9 @@ class TQueBind(IRValue):
         """Put a filled tensor into the queue. Returns None."""
         self._state.launch.queue_enque(self._own("enque", tensor, src_user_pos, dst_user_pos))
 
-    def deque(self, what: DataType | LocalTensor, src_user_pos: Any = None, dst_user_pos: Any = None) -> LocalTensor | None:
+    def deque(
+        self, what: DataType | LocalTensor, src_user_pos: Any = None, dst_user_pos: Any = None
+    ) -> LocalTensor | None:
         """Take the oldest tensor out of the queue, after its filling is done."""
         queue = self._bound("deque")
         self._positions(src_user_pos, dst_user_pos)
