@@ -261,13 +261,18 @@ class Judge:
         return {name: found.arguments.get(name) for name in out}
 
     def _origin(self, case: CaseRun, claimed: Any, terms: Terms) -> None:
-        """Where a kernel's result comes from: refused if the host made it, or if it holds for these values only."""
+        """Where a kernel's result comes from: refused if the host made it, if the answer's own arrays do not show it,
+        or if it holds for these values only. What the answer claims can only harm it.
+        """
         run, same = self.check.run, self.check.compare.same
         names = ", ".join(arrays(case.inputs))
         out = ", ".join(run.out)
         if case.difference is not None:
             if not case.faults and same(claimed, case.expected):
                 case.refused = diagnose("course.kernel_elsewhere", name=out, names=names)
+            return
+        if not same(claimed, case.expected):
+            case.refused = diagnose("course.kernel_order", name=out, names=names)
             return
         if not run.from_data:
             return

@@ -329,7 +329,7 @@ def test_faults_of_the_machine_fail_a_case_with_its_own_diagnosis() -> None:
 LAUNCH = (
     "from cannlab.machine import machine\nfrom cannlab.trace import KernelTrace, Instruction\ndef launch(x, z):\n"
     "    trace = KernelTrace({'name': 'k'})\n    trace.append(Instruction(OP, 0, 0, 0, 0, 0, (), ()))\n"
-    "    machine().record.kernels.append(trace)\n    z[:] = 12345"
+    "    machine().record.kernels.append(trace)\n    z[:] = CLAIM"
 )
 KERNEL = Check(
     "l.k",
@@ -352,18 +352,28 @@ def _double(trace: KernelTrace, inputs: Any, soc: str, sync: str) -> Replayed:
     return Replayed({"x": x, "z": z}, found, {2: 100, 4: 200}.get(instruction.op, 50), None)
 
 
-def _kernel(op: int) -> Result:
-    return judge(
-        KERNEL, LAUNCH.replace("OP", str(op)), solution=LAUNCH.replace("OP", "2"), kind=Kind.KERNEL, replay=_double
-    )
+SOLVED = LAUNCH.replace("OP", "2").replace("CLAIM", "2 * x")
+
+
+def _kernel(op: int, claim: str = "2 * x") -> Result:
+    answer = LAUNCH.replace("OP", str(op)).replace("CLAIM", claim)
+    return judge(KERNEL, answer, solution=SOLVED, kind=Kind.KERNEL, replay=_double)
 
 
 def test_a_kernel_is_believed_by_its_record_only() -> None:
     assert _kernel(2).passed
-    wrong = _kernel(3)
+    wrong = _kernel(3, "12345")
     assert wrong.diagnosis is not None
     assert wrong.diagnosis.rule == "course.wrong_value"
     assert "12345" not in wrong.text()
+
+
+def test_what_the_answer_claims_can_only_harm_it() -> None:
+    host, swapped = _kernel(3), _kernel(2, "x")
+    assert host.diagnosis is not None
+    assert host.diagnosis.rule == "course.kernel_elsewhere"
+    assert swapped.diagnosis is not None
+    assert swapped.diagnosis.rule == "course.kernel_order"
 
 
 def test_a_replayed_kernel_gives_rules_and_cost() -> None:
@@ -380,7 +390,7 @@ def test_an_answer_that_launches_nothing_is_told_so() -> None:
     result = judge(
         KERNEL,
         "def launch(x, z):\n    z[:] = 2 * x",
-        solution=LAUNCH.replace("OP", "2"),
+        solution=SOLVED,
         kind=Kind.KERNEL,
         replay=_double,
     )
@@ -410,7 +420,7 @@ def test_a_trace_that_cannot_be_replayed_fails() -> None:
     def refuse(trace: KernelTrace, inputs: Any, soc: str, sync: str) -> Replayed:
         raise Refused(diagnose("course.kernel_record", message="the record has other arguments"))
 
-    result = judge(KERNEL, LAUNCH.replace("OP", "2"), kind=Kind.KERNEL, replay=refuse)
+    result = judge(KERNEL, SOLVED, kind=Kind.KERNEL, replay=refuse)
     assert result.verdict is Verdict.FAILED
     assert "other arguments" in result.text()
 
