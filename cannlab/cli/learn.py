@@ -1,4 +1,4 @@
-"""``cannlab learn``: start, list, next, check, hint, reset, progress."""
+"""``cannlab learn``: start, update, list, next, check, hint, reset, progress."""
 
 from __future__ import annotations
 
@@ -212,10 +212,33 @@ def reset(
 
 @app.command()
 @_reported
-def progress() -> None:
+def update(
+    folder: Annotated[Path | None, typer.Argument(help="your copy of the course", metavar="[DIR]")] = None,
+) -> None:
+    """Bring your copy to this version of the course. Your answers are carried over; nothing of yours is lost."""
+    from cannlab.course import update as updating
+    from cannlab.course.learner import Folder
+
+    layout = _layout()
+    mine = Folder.here(layout) if folder is None else Folder.at(folder.resolve(), layout)
+    report = updating.update(mine)
+    typer.echo(report.text())
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+@_reported
+def progress(
+    export: Annotated[Path | None, typer.Option("--export", help="write your progress to this file")] = None,
+    import_: Annotated[Path | None, typer.Option("--import", help="add the progress in this file to yours")] = None,
+) -> None:
     """Show how far you are, and how many minutes are left."""
     from cannlab.course.manifest import Level
+    from cannlab.course.progress import Progress
 
+    if import_ is not None:
+        _import(import_)
     layout, state = _layout(), _state()
     lessons = [lesson for lesson in layout.course.lessons if _available(layout, lesson)]
     for level in Level:
@@ -223,9 +246,27 @@ def progress() -> None:
         if own:
             _bar(level, own, state)
     _bar("all", lessons, state)
-    tried = sum(entry.attempts for entry in state.exercises.values())
+    tried = sum(entry.tries for entry in state.exercises.values())
     seen = sum(entry.hints for entry in state.exercises.values())
     typer.echo(f"{tried} checks, {seen} hints")
+    if export is not None:
+        Progress.here().export(export)
+        typer.echo(f"written to {export}; on the other machine: cannlab learn progress --import {export.name}")
+
+
+def _import(file: Path) -> None:
+    """Add a file's progress; a new folder becomes that learner's."""
+    from cannlab.course.learner import Folder
+    from cannlab.course.progress import NOBODY, Progress, folder_of, loads
+
+    before = Progress.here().read().learner
+    state, adopted = Progress.here().take(file)
+    root = folder_of()
+    if adopted and root is not None:
+        Folder(root, _layout()).rename_learner(state.learner)
+    elif loads(file.read_text(encoding="utf-8")).learner not in (before, NOBODY):
+        typer.echo("note: that file is another learner's, so the numbers of predictions differ from yours")
+    typer.echo(f"progress of {file} added")
 
 
 def _bar(label: str, lessons: list[Lesson], state: State) -> None:
