@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cannlab.course.learner import START_PAGE
 from cannlab.errors import CannlabError, diagnose
 
 
@@ -25,6 +26,8 @@ def lab_command(folder: Path, *, browser: bool, port: int | None) -> list[str]:
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
     ]
+    if (folder / START_PAGE).is_file():
+        command.append(f"--LabApp.default_url=/lab/tree/{START_PAGE}")
     if not browser:
         command.append("--no-browser")
     if port is not None:

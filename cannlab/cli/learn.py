@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from cannlab.course.panel import overview
 from cannlab.errors import CannlabError
 
 if TYPE_CHECKING:
@@ -73,16 +74,6 @@ def _exercise(layout: Layout, name: str) -> tuple[Exercise, Lesson]:
     return exercise, lesson
 
 
-def _done(lesson: Lesson, state: State) -> int:
-    return sum(exercise.id in state.exercises and state.exercises[exercise.id].passed for exercise in lesson.exercises)
-
-
-def _minutes_left(lesson: Lesson, state: State) -> int:
-    """The lesson's minutes, less the share of its exercises that are passed."""
-    count = len(lesson.exercises)
-    return lesson.minutes if not count else round(lesson.minutes * (count - _done(lesson, state)) / count)
-
-
 def _available(layout: Layout, lesson: Lesson) -> bool:
     return layout.exercise(lesson).is_file()
 
@@ -111,7 +102,7 @@ def list_() -> None:
     layout, state = _layout(), _state()
     for lesson in layout.course.lessons:
         left = "" if _available(layout, lesson) else "  (not in this version yet)"
-        done = f"{_done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
+        done = f"{overview.done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
         typer.echo(f"{lesson.id:<20} {lesson.level:<13} {lesson.minutes:>3} min  {done:>7}  {lesson.title}{left}")
         for exercise in lesson.exercises:
             entry = state.exercises.get(exercise.id)
@@ -126,18 +117,14 @@ def list_() -> None:
 def next_() -> None:
     """Say which exercise comes next and where it is."""
     layout, state = _layout(), _state()
-    for lesson in layout.course.lessons:
-        if not _available(layout, lesson):
-            continue
-        for exercise in lesson.exercises:
-            entry = state.exercises.get(exercise.id)
-            if (entry is not None and entry.passed) or exercise.stretch:
-                continue
-            typer.echo(f"{exercise.id}  {exercise.title}")
-            typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
-            typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
-            typer.echo(f"  then:     cannlab learn check {exercise.id}")
-            return
+    exercise = overview.following(layout, state)
+    if exercise is not None:
+        _, lesson = _exercise(layout, exercise.id)
+        typer.echo(f"{exercise.id}  {exercise.title}")
+        typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
+        typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
+        typer.echo(f"  then:     cannlab learn check {exercise.id}")
+        return
     typer.echo("Everything that this version holds is passed. See: cannlab learn list")
 
 
@@ -271,7 +258,7 @@ def _import(file: Path) -> None:
 
 def _bar(label: str, lessons: list[Lesson], state: State) -> None:
     total = sum(len(lesson.exercises) for lesson in lessons)
-    done = sum(_done(lesson, state) for lesson in lessons)
-    left = sum(_minutes_left(lesson, state) for lesson in lessons)
+    done = sum(overview.done(lesson, state) for lesson in lessons)
+    left = sum(overview.minutes_left(lesson, state) for lesson in lessons)
     filled = round(20 * done / total) if total else 0
     typer.echo(f"{label:<13} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total} exercises, {left} minutes left")

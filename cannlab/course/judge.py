@@ -209,7 +209,8 @@ class Judge:
             case.difference = self._difference(case)
             if self.check.run.how == "kernel":
                 self._origin(case, claimed, terms)
-        case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
+        if case.refused is None:
+            case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
 
     def _difference(self, case: CaseRun) -> Difference | None:
         if not self.check.run.specimens:

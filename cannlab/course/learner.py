@@ -18,6 +18,9 @@ from cannlab.course.workbook import Tag
 from cannlab.errors import CannlabError, diagnose
 
 
+START_PAGE = "start.ipynb"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer read from a workbook file."""
@@ -34,6 +37,19 @@ class Started:
     folder: Path
     made: tuple[str, ...]
     kept: tuple[str, ...]
+
+
+def start_page(title: str) -> Any:
+    """The notebook that a learner opens first: the progress panel, and how to go on."""
+    panel = "from cannlab import panel\n\npanel()"
+    text = (
+        f"# {title}\n\nRun the cell above (Shift+Enter): it shows what is done and what comes next. A lesson explains, "
+        "its exercises ask; each exercise has a cell to fill in and a check below it.\n\n"
+        "In a shell the same is `cannlab learn next`, `cannlab learn check ID` and `cannlab learn progress`."
+    )
+    code = {"cell_type": "code", "id": "panel", "metadata": {}, "source": panel, "execution_count": None, "outputs": []}
+    cells = [code, {"cell_type": "markdown", "id": "text", "metadata": {}, "source": text}]
+    return notebook_file.node({"cells": cells, "metadata": workbook.METADATA, "nbformat": 4, "nbformat_minor": 5})
 
 
 def answers_to(cell: Any, exercise: str) -> bool:
@@ -67,6 +83,11 @@ class Folder:
             raise CannlabError(diagnose("course.no_workbook", file=FILE, folder=str(root)))
         return cls(root, layout)
 
+    @property
+    def start_page(self) -> Path:
+        """The notebook that shows the panel."""
+        return self.root / START_PAGE
+
     def workbook(self, lesson: Lesson) -> Path:
         """The learner's workbook of a lesson."""
         return self.root / "exercises" / lesson.level / f"{lesson.id}.ipynb"
@@ -89,6 +110,8 @@ class Folder:
                 learner = state.learner
             for lesson in self.layout.course.lessons:
                 self._copy(lesson, learner, made, kept)
+            if (made or kept) and not self.start_page.exists():
+                notebook_file.write(start_page(self.layout.course.title), self.start_page)
         except OSError as problem:
             message = problem.strerror or str(problem)
             raise CannlabError(diagnose("course.not_a_folder", folder=str(self.root), message=message)) from None

@@ -233,6 +233,7 @@ def _own_cells(old: Any | None, new: Any, own: Any, merged: Any, notes: list[str
             notes.append("cells other than answers are in the backup only: what the course gave first is not known")
         return
     given = {cell.get("id"): cell for cell in old.cells}
+    texts = {*_sources(old), *_sources(new)}
     anchor: Any = None
     added = 0
     for number, cell in enumerate(own.cells, 1):
@@ -245,7 +246,7 @@ def _own_cells(old: Any | None, new: Any, own: Any, merged: Any, notes: list[str
                 notes.append(
                     f"cell {number} of the course was changed by you: the course's stands now, yours is in the backup"
                 )
-        else:
+        elif (cell.cell_type, cell.source) not in texts:
             place = next((n for n, c in enumerate(merged.cells, 1) if c.get("id") == anchor), 0)
             merged.cells.insert(place, copy.deepcopy(cell))
             anchor = identifier
