@@ -17,7 +17,6 @@ from cannlab.course.progress import FILE, NOBODY, Progress, folder_of
 from cannlab.course.workbook import Tag
 from cannlab.errors import CannlabError, diagnose
 
-
 START_PAGE = "start.ipynb"
 
 

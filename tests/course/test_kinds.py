@@ -128,7 +128,8 @@ def test_numbers_worked_out_on_the_host_are_refused(kernel: Check) -> None:
 # exercise: 01_kinds.kernel
 TILE = 64
 @asc.jit
-def store(x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress, values: asc.ConstExpr, n: asc.ConstExpr[int]):
+def store(x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress,
+          values: asc.ConstExpr, n: asc.ConstExpr[int]):
     gm = asc.GlobalTensor()
     gm.set_global_buffer(z, n)
     tile = asc.LocalTensor(asc.float32, asc.TPosition.VECCALC, 0, n)
