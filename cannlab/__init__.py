@@ -46,9 +46,11 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """``%load_ext cannlab``: activate the emulated packages in a notebook."""
+    import sys
+
     from cannlab.activation import activate
 
-    activate()
+    activate(sys.stdout)
 
 
 def unload_ipython_extension(shell: Any) -> None:

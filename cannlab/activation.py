@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import TextIO
 
 EMULATED = {
     "acl": "cannlab.acl",
@@ -169,11 +170,12 @@ def is_active() -> bool:
     return _finder in sys.meta_path
 
 
-def activate() -> str:
+def activate(tell: TextIO | None = None) -> str:
     """Make the emulated packages importable under their real names, here and in child processes.
 
-    Calling it again changes nothing. With ``CANNLAB_BACKEND=auto`` one line on stderr says which backend
-    was taken. Changes ``sys.meta_path``, ``sys.path`` and the environment; :func:`deactivate` takes it back.
+    Calling it again changes nothing. With ``CANNLAB_BACKEND=auto`` one line says which backend was taken, on
+    ``tell`` (stderr by default; a notebook shows stderr as a warning, so it gives stdout). Changes
+    ``sys.meta_path``, ``sys.path`` and the environment; :func:`deactivate` takes it back.
 
     Returns:
         ``emulated`` or ``real``.
@@ -188,7 +190,7 @@ def activate() -> str:
     announce = backend() == "auto" and _answered is None
     _answered = chosen_backend()
     if announce:
-        print(f"cannlab: {_description(_answered)}", file=sys.stderr)
+        print(f"cannlab: {_description(_answered)}", file=tell or sys.stderr)
     if _answered == "real":
         return _answered
 

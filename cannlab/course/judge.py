@@ -364,6 +364,7 @@ class Judge:
             verdict,
             points=exercise.points,
             graded=terms.grading,
+            more=exercise.kind not in _PRIVATE,
             hints=len(self.bundle.part.hints),
             **fields,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cannlab.errors import CannlabError
@@ -71,6 +72,8 @@ def hint(exercise: str) -> Hint | Result | None:
 def given(exercise: str) -> dict[str, Any]:
     """The inputs of an exercise's first case as this learner has them, by name.
 
+    A file among them is written into the working folder, and its name is given, as in the check.
+
     Raises:
         CannlabError: there is no such exercise.
     """
@@ -81,7 +84,12 @@ def given(exercise: str) -> dict[str, Any]:
     from cannlab.course import bundle, layout
     from cannlab.course.judge import Terms, draw_cases
     from cannlab.course.progress import Progress
+    from cannlab.course.spec.check import File
 
     loaded = bundle.load(layout.find(), exercise)
     terms = Terms(learner=Progress.here().read().learner)
-    return dict(draw_cases(loaded.check, loaded.exercise.kind, terms)[0].inputs)
+    drawn = draw_cases(loaded.check, loaded.exercise.kind, terms)[0].inputs
+    for value in drawn.values():
+        if isinstance(value, File):
+            Path(value.name).write_bytes(value.data)
+    return {name: value.name if isinstance(value, File) else value for name, value in drawn.items()}

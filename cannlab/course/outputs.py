@@ -1,7 +1,7 @@
 """Stored outputs of notebooks: executing them again, comparing every output, and storing new ones.
 
 nbval compares neither pictures nor what it does not know; here every output counts. Texts go through one sanitiser
-(addresses, ipykernel's temporary files); pictures are compared by their decoded pixels.
+(addresses, ipykernel's temporary files, atc's process number and time); pictures are compared by their decoded pixels.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _SANITISER = (
     (re.compile(r"0x[0-9a-f]{6,16}"), "0xADDR"),
     (re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py"), "IPYKERNEL.py"),
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"\[PID: \d+\] \d{4}-[\d:.-]+"), "[PID: N] TIME"),
+    (re.compile(r"\(\d+,atc\.bin\):\d{4}-[\d:.-]+ \[atc\]\d+"), "(N,atc.bin):TIME [atc]N"),
 )
 _NOT_COMPARED = frozenset({"application/vnd.jupyter.widget-view+json"})
 

@@ -48,7 +48,7 @@ class Result:
     ``misconception`` is the name of the recognised wrong answer; ``traceback`` holds the learner's own lines only and
     ``stage`` what was running when it raised (answer, call, command);
     ``notes`` are remarks (a duplicated cell); ``stamp`` names answer, check, seed and version; ``layers`` says which
-    layers were round the answer's process.
+    layers were round the answer's process; ``more`` whether grading runs more cases than were shown.
     """
 
     exercise: str
@@ -66,6 +66,7 @@ class Result:
     printed: str = ""
     points: int = 1
     graded: bool = False
+    more: bool = True
     notes: tuple[str, ...] = ()
     hints: int = 0
     hints_seen: int = 0
@@ -84,7 +85,7 @@ class Result:
         if not self.cases:
             return ""
         shown = "cases" if self.graded else "shown cases"
-        more = "" if self.graded else "; more run at grading"
+        more = "; more run at grading" if self.more and not self.graded else ""
         return f"{self.right} of {self.cases} {shown}{more}"
 
     @property

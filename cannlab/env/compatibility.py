@@ -98,6 +98,11 @@ def torch_npu_row(version: str) -> TorchNpuRow | None:
     return None if row is None else TorchNpuRow(**row)
 
 
+def torch_npu_rows() -> dict[str, TorchNpuRow]:
+    """All rows: torch_npu version -> the PyTorch release and the CANN it belongs to."""
+    return {version: TorchNpuRow(**row) for version, row in _table("torch_npu").items()}
+
+
 def torch_npu_for(cann: str, torch: str) -> str | None:
     """The newest torch_npu for a CANN and a PyTorch release; None if the table has none."""
     fitting = [

@@ -116,11 +116,12 @@ class Toolkit:
 
 
 def _command(name: str) -> str:
+    """A script that runs one command of cannlab; ``cannlab`` itself for ""."""
     python = shlex.quote(sys.executable)
     parent = shlex.quote(_package_parent())
     return (
         "#!/bin/sh\n"
-        f"# The emulated {name}.\n"
+        f"# {f'The emulated {name}' if name else 'cannlab of the Python that made this folder'}.\n"
         f"PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{parent}\n"
         "export PYTHONPATH\n"
         f'exec {python} -m cannlab {name} "$@"\n'
@@ -148,6 +149,7 @@ def _files(packages: tuple[str, ...]) -> dict[str, str]:
         files[f"latest/{part}/version.info"] = f"Version={version.cann_internal}\nversion_dir={version.cann}\n{stamp}"
     for name in _COMMANDS:
         files[f"latest/bin/{name}"] = _command(name)
+    files["latest/bin/cannlab"] = _command("")
     for name in packages:
         files[f"latest/python/site-packages/{name}.py"] = _THIN_MODULE.format(
             name=name, parent=_package_parent(), python=sys.executable

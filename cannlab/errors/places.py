@@ -33,7 +33,7 @@ class Place:
 def label(code: CodeType) -> str | None:
     """The name shown for a code object's file, or None when it is not the learner's code."""
     path = code.co_filename
-    if path.startswith(_PACKAGE):
+    if path.startswith(_PACKAGE) and not path.startswith(_PACKAGE + "_course"):
         return None
     if path.startswith(("<frozen", _STDLIB)) or "site-packages" in path:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cannlab import soc as socs
@@ -38,6 +38,9 @@ class Machine:
         record: everything that it did. memory: its memory.
         clock: its host threads. handles: what the faces gave out. faces: what each face keeps here.
         subscriptions: which host thread runs the callbacks of which streams, by thread id.
+        sequence: tasks queued so far. callbacks_run: callbacks that have returned.
+        launch_blocking: every task is waited for at once (ASCEND_LAUNCH_BLOCKING=1).
+        fault_listeners: called with the task and its code when a task fails.
     """
 
     def __init__(self, soc: Soc, devices: int) -> None:
@@ -53,6 +56,7 @@ class Machine:
         self.sequence = 0
         self.callbacks_run = 0
         self.launch_blocking = os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1"
+        self.fault_listeners: list[Callable[[Task, int], None]] = []
         self._printed: set[str] = set()
 
     # -- host side -----------------------------------------------------------------------------------
@@ -189,7 +193,9 @@ class Machine:
         deadline = None if timeout is None else thread.now + timeout
         while target is not None and not stream.run_until(target):
             ran = self.callbacks_run
-            woken = self.clock.wait(
+            holder = stream.holder(target)
+            reachable = holder is not None and holder is not thread and holder.alive
+            woken = reachable and self.clock.wait(
                 thread,
                 lambda seen=ran: thread.now if self.callbacks_run != seen else None,  # type: ignore[misc]
                 deadline,

@@ -19,6 +19,7 @@ from cannlab.machine.work import Work
 from cannlab.trace import TaskKind
 
 if TYPE_CHECKING:
+    from cannlab.machine.clock import HostThread
     from cannlab.machine.context import Context
     from cannlab.machine.event import Event
     from cannlab.machine.reports import Callback, Subscription
@@ -39,6 +40,7 @@ class Stream:
         self.ready = 0
         self.fault = 0
         self.stop_on_failure = False
+        self.overflow_switch = 0
         self.subscription: Subscription | None = None
         self.alive = True
         self._machine = context.device.machine
@@ -156,6 +158,14 @@ class Stream:
                 return False
         return True
 
+    def holder(self, target: Task) -> HostThread | None:
+        """The host thread that must run the blocking callback which holds up ``target``; None if there is none."""
+        head = target.stream.queue[0]
+        while head.after is not None and not head.after.done:
+            head = head.after.stream.queue[0]
+        subscription = head.stream.subscription
+        return subscription.thread if subscription is not None else None
+
     def _run_head(self) -> bool:
         """Run the first task; False if it is a blocking callback that has not returned yet."""
         task = self.queue[0]
@@ -176,6 +186,8 @@ class Stream:
             self.fault = self.fault or fault.code
             self.context.failed = self.context.failed or fault.code
             self._machine.report(self._told(fault.diagnosis, task))
+            for listener in self._machine.fault_listeners:
+                listener(task, fault.code)
             return True
         except BaseException:
             # Not a fault of the device (Ctrl-C, say): the task is gone, the stream stays usable.

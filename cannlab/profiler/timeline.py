@@ -73,6 +73,9 @@ class Picture:
         """Write the PNG file, whole or not at all. OSError if it cannot be written."""
         write_whole(path, self.png)
 
+    def __repr__(self) -> str:
+        return "<picture>"
+
     def _repr_png_(self) -> bytes:
         return self.png
 
@@ -138,7 +141,7 @@ def _draw(
         axes.set_yticks(range(len(lanes)), lanes)
         axes.set_ylim(len(lanes) - 0.4, -0.6)
         axes.set_xlim(0, max(1, last - first) / size)
-        axes.set_xlabel(f"simulated time ({unit})" + (f", from {first / size:g}" if first else ""))
+        axes.set_xlabel(f"simulated time ({unit})" + (f"; 0 is {first / 1e6:.2f} ms into the run" if first else ""))
         axes.set_title(title, loc="left", fontsize=10)
         axes.grid(axis="x", color="#d8dde3", linewidth=0.6, zorder=0)
         axes.tick_params(labelsize=8)
@@ -172,6 +175,11 @@ def _label(axes: Axes, bars: Sequence[_Bar], first: int, size: int, whole: int) 
         written += 1
 
 
+def _stream_name(device: int, stream: int) -> str:
+    """Synchronous copies belong to no stream; the record gives them -1."""
+    return f"NPU {device} stream {stream}" if stream >= 0 else f"NPU {device} sync copies"
+
+
 def timeline(record: Record, title: str = "", window: tuple[int, int] | None = None) -> Picture:
     """A run: one lane for each host thread and each stream.
 
@@ -179,7 +187,8 @@ def timeline(record: Record, title: str = "", window: tuple[int, int] | None = N
         record: what the machine did.
         title: the picture's title; the SoC and the length of the run if it is "".
         window: first and last simulated ns to draw; the whole run if None. (Initialising takes tens of
-            milliseconds, one copy microseconds: a picture of the whole shows the first alone.)
+            milliseconds, one copy microseconds: a picture of the whole shows the first alone.) Lanes without
+            anything in the window are left out.
 
     Raises:
         ValueError: the window ends before it starts.
@@ -190,7 +199,7 @@ def timeline(record: Record, title: str = "", window: tuple[int, int] | None = N
     threads = sorted({row["thread"] for row in calls})
     streams = sorted({(row["device"], row["stream"]) for row in tasks})
     lanes = [f"host thread {thread}" for thread in threads]
-    lanes += [f"NPU {device} stream {stream}" for device, stream in streams]
+    lanes += [_stream_name(device, stream) for device, stream in streams]
     bars = [
         _Bar(
             threads.index(row["thread"]),
@@ -215,7 +224,10 @@ def timeline(record: Record, title: str = "", window: tuple[int, int] | None = N
             for bar in bars
             if bar.start <= last and bar.end >= first
         ]
-    length = max((bar.end for bar in bars), default=0)
+        used = sorted({bar.lane for bar in bars})
+        lanes = [lanes[lane] for lane in used]
+        bars = [replace(bar, lane=used.index(bar.lane)) for bar in bars]
+    length = max((bar.end for bar in bars), default=0) - (window[0] if window is not None else 0)
     size, unit = _unit(length)
     return _draw(
         lanes, bars, _COLOURS, title or f"{record.soc} (emulated): {length / size:.3g} {unit} simulated", window

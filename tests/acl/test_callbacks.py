@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -156,6 +157,18 @@ def test_nobody_can_run_the_callback(acl, rules) -> None:
     assert acl.rt.synchronize_stream(stream) == 0
 
 
+def test_a_thread_cannot_wait_for_its_own_callback(acl, rules) -> None:
+    idle = threading.Event()
+    thread = threading.Thread(target=idle.wait, args=(30,))
+    thread.start()
+    acl.rt.subscribe_report(threading.get_ident(), 0)
+    acl.rt.launch_callback(print, None, 1, 0)
+    assert acl.rt.synchronize_stream(0) == 507000
+    assert rules() == ["runtime.callback_never_run"]
+    idle.set()
+    thread.join()
+
+
 def test_process_report_times_out_in_simulated_time(acl, m) -> None:
     stream, _ = acl.rt.create_stream()
     acl.rt.subscribe_report(threading.get_ident(), stream)
@@ -221,7 +234,7 @@ def test_threads_share_the_copy_engine_by_simulated_time() -> None:
 
     rows = [row for row in machine().record.tasks.rows() if row["kind"] == 1]
     spans = sorted((row["start"], row["end"]) for row in rows)
-    assert all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= two[0] for one, two in pairwise(spans))
 
 
 def test_a_sleeping_thread_does_not_stop_the_others(acl, m) -> None:

@@ -144,9 +144,9 @@ def test_events(acl) -> None:
     assert acl.rt.stream_wait_event(stream, 0) == 100000
 
 
-@pytest.mark.parametrize(("flag", "code"), [(0, 107000), (1, 0), (8, 0), (9, 0), (4, 107000), (16, 0), (17, 107000), (32, 0), (40, 107000)])  # fmt: skip
-def test_event_flags(acl, flag, code) -> None:
-    assert acl.rt.create_event_with_flag(flag)[1] == code
+@pytest.mark.parametrize(("code", "flags"), [(0, [1, 8, 9, 16, 32]), (107000, [0, 4, 17, 40, 1 << 20])])
+def test_event_flags(acl, flags, code) -> None:
+    assert [acl.rt.create_event_with_flag(flag)[1] for flag in flags] == [code] * len(flags)
 
 
 def test_what_events_cannot_do(acl) -> None:
@@ -213,3 +213,46 @@ def test_reset_device_waits_for_tasks(acl) -> None:
     out = bytes(64)
     acl.rt.memcpy(acl.util.bytes_to_ptr(out), 64, device, 64, 2)
     assert out == b"\x07" * 64
+
+
+def test_the_callback_for_failed_tasks(acl, capsys) -> None:
+    seen = []
+
+    def failed(info: int) -> None:
+        rt = acl.rt
+        seen.append((rt.get_error_code_from_exception_info(info), rt.get_stream_id_from_exception_info(info)))
+        seen.append(rt.get_device_id_from_exception_info(info))
+        raise ValueError("in the listener")
+
+    assert acl.rt.set_exception_info_callback(failed) == 0
+    with pytest.raises(TypeError, match="callable"):
+        acl.rt.set_exception_info_callback(5)
+    stream, _ = acl.rt.create_stream()
+    for _ in range(2):
+        device, _ = acl.rt.malloc(64, 0)
+        acl.rt.memset_async(device, 64, 1, 64, stream)
+        acl.rt.free(device)
+        assert acl.rt.synchronize_stream(stream) == 507899
+        assert seen == [(507899, acl.rt.stream_get_id(stream)[0]), 0]
+        acl.rt.set_exception_info_callback()
+    assert "in the listener" in capsys.readouterr().err
+    assert acl.rt.get_task_id_from_exception_info(0) == 0xFFFFFFFF
+
+
+def test_stopping_on_a_failure_stops_the_context(acl) -> None:
+    one, _ = acl.rt.create_stream()
+    two, _ = acl.rt.create_stream()
+    for stream in (one, two):
+        assert acl.rt.set_stream_failure_mode(stream, 1) == 0
+    assert acl.rt.set_stream_failure_mode(one, 2) == 100000
+    device, _ = acl.rt.malloc(64, 0)
+    gone, _ = acl.rt.malloc(64, 0)
+    acl.rt.memset(device, 64, 0, 64)
+    acl.rt.memset_async(gone, 64, 1, 64, one)
+    acl.rt.memset_async(device, 64, 1, 64, one)
+    acl.rt.memset_async(device, 64, 1, 64, two)
+    acl.rt.free(gone)
+    assert acl.rt.synchronize_device() == 507899
+    out = bytes(64)
+    acl.rt.memcpy(acl.util.bytes_to_ptr(out), 64, device, 64, 2)
+    assert out == bytes(64)

@@ -19,11 +19,12 @@ from cannlab.machine import reset_machine
 ROOT = Path(__file__).parents[2]
 
 
-def line() -> int:
+def line_before() -> int:
+    """The number of the line above the one that asks."""
     frame = inspect.currentframe()
     assert frame is not None
     assert frame.f_back is not None
-    return frame.f_back.f_lineno
+    return frame.f_back.f_lineno - 1
 
 
 def places(fault: dict) -> dict[str, int]:
@@ -97,11 +98,14 @@ def test_memcpy_checks_in_the_real_order(acl) -> None:
 
 
 def test_use_after_free_names_all_three_lines(acl, m) -> None:
-    pointer, _ = acl.rt.malloc(64, 0); made = line()  # noqa: E702
-    acl.rt.free(pointer); freed = line()  # noqa: E702
+    pointer, _ = acl.rt.malloc(64, 0)
+    made = line_before()
+    acl.rt.free(pointer)
+    freed = line_before()
     out = np.zeros(64, np.uint8)
     address = acl.util.numpy_to_ptr(out)
-    assert acl.rt.memcpy(address, 64, pointer, 64, 2) == 507899; used = line()  # noqa: E702
+    assert acl.rt.memcpy(address, 64, pointer, 64, 2) == 507899
+    used = line_before()
     (fault,) = m.record.faults
     assert fault["rule"] == "memory.use_after_free"
     assert places(fault) == {"here": used, "allocated at": made, "freed at": freed}
@@ -110,8 +114,10 @@ def test_use_after_free_names_all_three_lines(acl, m) -> None:
 
 
 def test_double_free(acl, m) -> None:
-    pointer, _ = acl.rt.malloc(64, 0); made = line()  # noqa: E702
-    acl.rt.free(pointer); freed = line()  # noqa: E702
+    pointer, _ = acl.rt.malloc(64, 0)
+    made = line_before()
+    acl.rt.free(pointer)
+    freed = line_before()
     assert acl.rt.free(pointer) == 207002
     (fault,) = m.record.faults
     assert fault["rule"] == "memory.double_free"
@@ -316,10 +322,12 @@ def test_memcpy_waits_for_no_stream(acl) -> None:
 def test_memory_freed_under_a_queued_copy_faults_at_the_synchronisation(acl, m) -> None:
     device, _ = acl.rt.malloc(64, 0)
     pinned, _ = acl.rt.malloc_host(64)
-    acl.rt.memcpy_async(device, 64, pinned, 64, 1, 0); queued = line()  # noqa: E702
+    acl.rt.memcpy_async(device, 64, pinned, 64, 1, 0)
+    queued = line_before()
     assert acl.rt.free(device) == 0
     assert m.record.faults == []
-    assert acl.rt.synchronize_stream(0) == 507899; found = line()  # noqa: E702
+    assert acl.rt.synchronize_stream(0) == 507899
+    found = line_before()
     (fault,) = m.record.faults
     assert fault["rule"] == "memory.use_after_free"
     assert places(fault)["here"] == queued
@@ -327,10 +335,28 @@ def test_memory_freed_under_a_queued_copy_faults_at_the_synchronisation(acl, m) 
     assert acl.rt.synchronize_stream(0) == 0
 
 
+def test_reading_pinned_memory_early_gives_the_old_bytes_and_is_reported(acl, m, rules) -> None:
+    device, _ = acl.rt.malloc(64, 0)
+    host, _ = acl.rt.malloc_host(64)
+    stream, _ = acl.rt.create_stream()
+    acl.rt.memset(device, 64, 7, 64)
+    acl.rt.memset(host, 64, 1, 64)
+    acl.rt.memcpy_async(host, 64, device, 64, 2, stream)
+    queued = line_before()
+    assert acl.util.ptr_to_bytes(host, 2) == bytes([1, 1])
+    read = line_before()
+    assert rules() == ["memory.host_in_flight"]
+    assert places(m.record.faults[-1]) == {"here": read, "copy queued at": queued}
+    acl.rt.synchronize_stream(stream)
+    assert acl.util.ptr_to_bytes(host, 2) == bytes([7, 7])
+    assert rules() == []
+
+
 def test_pinned_memory_in_flight(acl, m, rules) -> None:
     device, _ = acl.rt.malloc(64, 0)
     pinned, _ = acl.rt.malloc_host(64)
-    acl.rt.memcpy_async(device, 64, pinned, 32, 1, 0); queued = line()  # noqa: E702
+    acl.rt.memcpy_async(device, 64, pinned, 32, 1, 0)
+    queued = line_before()
     acl.rt.memset(pinned + 32, 32, 1, 32)
     assert rules() == []
     acl.rt.memset(pinned + 31, 32, 1, 32)
@@ -378,12 +404,14 @@ def test_memcpy2d(acl) -> None:
 def test_leaks_are_reported_at_finalize_with_their_line(acl, m) -> None:
     kept = []
     for _ in range(3):
-        kept.append(acl.rt.malloc(100, 0)); made = line()  # noqa: E702
+        kept.append(acl.rt.malloc(100, 0))
+        made = line_before()
     acl.rt.malloc_host(50)
     acl.rt.free(acl.rt.malloc(10, 0)[0])
     assert acl.finalize() == 0
     first, second = m.record.faults
-    assert (first["rule"], first["where"]["line"], first["facts"]["count"], first["facts"]["size"]) == ("memory.leak", made, 3, 300)  # fmt: skip
+    assert (first["rule"], first["where"]["line"]) == ("memory.leak", made)
+    assert (first["facts"]["count"], first["facts"]["size"]) == (3, 300)
     assert second["facts"]["size"] == 50
     assert acl.finalize() == 100037
     assert len(m.record.faults) == 3
@@ -459,7 +487,8 @@ def test_nothing_recorded_names_an_address(acl, m) -> None:
     acl.rt.free(pointer)
     acl.rt.free(pointer)
     acl.rt.memcpy(pointer, 64, 12345, 64, 1)
-    numbers = {int(cell) for table in (m.record.calls, m.record.tasks, m.record.memory) for cell in table.array().ravel()}  # fmt: skip
+    tables = (m.record.calls, m.record.tasks, m.record.memory)
+    numbers = {int(cell) for table in tables for cell in table.array().ravel()}
     assert pointer not in numbers
     assert str(pointer) not in str(m.record.faults)
     assert hex(pointer) not in str(m.record.faults)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 
 import numpy as np
 import onnx
@@ -311,4 +312,4 @@ def test_two_threads_execute_one_after_the_other(acl, m, path) -> None:
     assert codes == [0] * 10
     spans = sorted((row["start"], row["end"]) for row in m.record.tasks.rows() if row["kind"] == 6)
     assert len(spans) == 10
-    assert all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= two[0] for one, two in pairwise(spans))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -72,7 +74,9 @@ class Program:
             "memcpy_async": lambda: rt.memcpy_async(p(a), size, p(b), c % 9000, kind, h(c)),
             "memset": lambda: rt.memset(p(a), size, b % 256, c % 9000),
             "memset_async": lambda: rt.memset_async(p(a), size, b % 256, c % 9000, h(c)),
-            "destroy": lambda: [rt.destroy_stream, rt.destroy_event, rt.destroy_context, rt.destroy_stream_force][b % 4](h(a)),  # fmt: skip
+            "destroy": lambda: [rt.destroy_stream, rt.destroy_event, rt.destroy_context, rt.destroy_stream_force][
+                b % 4
+            ](h(a)),
             "record": lambda: rt.record_event(h(a), h(b)),
             "wait": lambda: rt.stream_wait_event(h(a), h(b)),
             "query": lambda: [rt.query_event, rt.stream_query, rt.query_event_status][b % 3](h(a))[1],
@@ -128,7 +132,7 @@ def test_random_programs(steps) -> None:
         assert device.memory_used == sum(block.capacity for block in live)
         assert 0 <= device.memory_free <= device.memory_total
     spans = sorted((block.start, block.start + block.footprint) for block in m.memory.blocks)
-    assert all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+    assert all(one[1] <= two[0] for one, two in pairwise(spans))
     assert all(row["start"] <= row["end"] for row in m.record.calls.rows())
     assert all(row["queued"] <= row["start"] <= row["end"] for row in m.record.tasks.rows())
 
@@ -152,10 +156,8 @@ def test_any_function_with_any_arguments(name, arguments, right_count) -> None:
     target: Any = acl
     for part in name.split(".")[1:]:
         target = getattr(target, part)
-    try:
+    with contextlib.suppress(TypeError, ValueError, NotEmulatedError):
         target(*arguments)
-    except (TypeError, ValueError, NotEmulatedError) as problem:
-        assert str(problem)
 
 
 def program() -> str:

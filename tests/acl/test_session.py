@@ -130,8 +130,8 @@ def test_tensor_descs(acl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "size"),
-    [(-1, 0), (13, 0), (12, 1), (2, 1), (4, 1), (29, 1), (1, 2), (27, 2), (6, 2), (0, 4), (3, 4), (33, 4), (9, 8), (16, 8), (17, 16), (99, 8)],
-)  # fmt: skip
-def test_data_type_size(m, dtype, size) -> None:
-    assert acl.data_type_size(dtype) == size
+    ("size", "dtypes"),
+    [(0, [-1, 13]), (1, [2, 4, 12, 29]), (2, [1, 6, 27]), (4, [0, 3, 33]), (8, [9, 16, 99]), (16, [17])],
+)
+def test_data_type_size(m, dtypes, size) -> None:
+    assert [acl.data_type_size(dtype) for dtype in dtypes] == [size] * len(dtypes)

@@ -253,3 +253,11 @@ def test_import_cannlab_is_light() -> None:
         "print(sorted(heavy))\n"
     )
     assert python("-c", code) == "[]\n"
+
+
+def test_the_command_is_on_path_after_activation(stand_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    cannlab.activate()
+    told = subprocess.run(["cannlab", "explain", "107002"], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 0
+    assert told.stdout.startswith("107002")

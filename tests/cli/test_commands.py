@@ -78,9 +78,7 @@ def test_closed_pipe_is_quiet() -> None:
     assert (answer.stdout, answer.stderr) == ("Raised by cannlab:\n", "")
 
 
-@pytest.mark.parametrize(
-    ("command", "module"), [("atc", "cannlab.atc"), ("demo", "cannlab.cli.demo")]
-)
+@pytest.mark.parametrize(("command", "module"), [("atc", "cannlab.atc"), ("demo", "cannlab.cli.demo")])
 def test_words_reach_the_program_as_typed(command: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from types import ModuleType
 

@@ -294,6 +294,12 @@ def test_window_shows_a_part(record: Record) -> None:
         timeline(record, window=(5, 5))
 
 
+def test_window_has_only_the_lanes_that_it_needs(record: Record) -> None:
+    whole, part = timeline(record), timeline(record, window=(8000, 9000))
+    assert pixels(part.png).shape[0] < pixels(whole.png).shape[0]
+    assert repr(part) == "<picture>"
+
+
 def test_pictures_of_nothing_are_drawn() -> None:
     assert timeline(Record("Ascend910B1", 1, "8.1")).png
     assert kernel_timeline([]).png

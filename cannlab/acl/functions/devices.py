@@ -134,3 +134,23 @@ def device_get_stream_priority_range(m: Machine) -> tuple[int, int, int]:
     """device_get_stream_priority_range() -> (7, 0, ret): least and greatest."""
     current_context(m)
     return 7, 0, 0
+
+
+@api("acl.rt.get_primary_ctx_state")
+def get_primary_ctx_state(m: Machine, device_id: int) -> tuple[int, int, int]:
+    """get_primary_ctx_state(device_id) -> (active, flags, ret)."""
+    return int(take_device(m, device_id).primary is not None), 0, 0
+
+
+@api("acl.rt.set_op_wait_timeout")
+def set_op_wait_timeout(m: Machine, seconds: int) -> int:
+    """set_op_wait_timeout(seconds) -> ret: accepted; no emulated wait takes that long."""
+    current_context(m)
+    return 0
+
+
+@api("acl.rt.set_op_execute_time_out")
+def set_op_execute_time_out(m: Machine, seconds: int) -> int:
+    """set_op_execute_time_out(seconds) -> ret: accepted; no emulated operator hangs."""
+    current_context(m)
+    return 0

@@ -130,6 +130,8 @@ def _host_view(m: Machine, pointer: int, size: int, *, write: bool) -> memoryvie
     except MemoryFault as fault:
         m.report(fault.diagnosis)
         raise ValueError(fault.diagnosis.text()) from None
+    if not write:
+        m.memory.check_reuse(found, writing=False)
     if found.block is not None and not found.on_host:
         block = found.block
         others = (("allocated at", block.made.place),) if block.made.place is not None else ()

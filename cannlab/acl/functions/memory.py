@@ -225,3 +225,25 @@ def mem_invalidate(m: Machine, pointer: int, size: int) -> int:
     """mem_invalidate(pointer, size) -> ret: as mem_flush."""
     m.memory.resolve(pointer, size)
     return 0
+
+
+@api("acl.rt.malloc_with_cfg")
+def malloc_with_cfg(m: Machine, size: int, policy: int, cfg: Any) -> tuple[int, int]:
+    """malloc_with_cfg(size, policy, {}) -> (pointer, ret): the attributes (a module id) change nothing here."""
+    _check_dict(m, cfg)
+    return _malloc(m, size)
+
+
+@api("acl.rt.malloc_host_with_cfg")
+def malloc_host_with_cfg(m: Machine, size: int, cfg: Any) -> tuple[int, int]:
+    """malloc_host_with_cfg(size, {}) -> (pointer, ret)."""
+    _check_dict(m, cfg)
+    if size == 0:
+        raise memory_fault(m, "memory.zero_size", size=size)
+    return m.memory.allocate(size, MemoryKind.HOST, None).start, 0
+
+
+def _check_dict(m: Machine, cfg: Any) -> None:
+    if not isinstance(cfg, dict):
+        call = m.thread.call
+        raise TypeError(f"{call.name if call is not None else 'acl.rt'} args parse failed")

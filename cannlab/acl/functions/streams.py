@@ -129,3 +129,19 @@ def ctx_get_current_default_stream(m: Machine) -> tuple[int, int]:
     if context.default_handle == 0:
         context.default_handle = m.handles.open(context.default_stream)
     return context.default_handle, 0
+
+
+@api("acl.rt.set_stream_overflow_switch")
+def set_stream_overflow_switch(m: Machine, stream: int, flag: int) -> int:
+    """set_stream_overflow_switch(stream, flag) -> ret: 0 off, 1 on; kept, nothing here looks for overflows yet."""
+    entry = take_stream(m, stream)
+    if flag not in (0, 1):
+        raise refuse(m, "runtime.bad_parameter", argument="flag", value=flag, allowed="0, 1")
+    entry.overflow_switch = flag
+    return 0
+
+
+@api("acl.rt.get_stream_overflow_switch")
+def get_stream_overflow_switch(m: Machine, stream: int) -> tuple[int, int]:
+    """get_stream_overflow_switch(stream) -> (flag, ret)."""
+    return take_stream(m, stream).overflow_switch, 0

@@ -34,6 +34,9 @@ class File:
     name: str
     data: bytes
 
+    def __repr__(self) -> str:
+        return f"{self.name} ({len(self.data)} bytes)"
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
