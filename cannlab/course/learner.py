@@ -46,7 +46,14 @@ def start_page(title: str) -> Any:
         "its exercises ask; each exercise has a cell to fill in and a check below it.\n\n"
         "In a shell the same is `cannlab learn next`, `cannlab learn check ID` and `cannlab learn progress`."
     )
-    code = {"cell_type": "code", "id": "panel", "metadata": {}, "source": panel, "execution_count": None, "outputs": []}
+    code: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "panel",
+        "metadata": {},
+        "source": panel,
+        "execution_count": None,
+        "outputs": [],
+    }
     cells = [code, {"cell_type": "markdown", "id": "text", "metadata": {}, "source": text}]
     return notebook_file.node({"cells": cells, "metadata": workbook.METADATA, "nbformat": 4, "nbformat_minor": 5})
 
