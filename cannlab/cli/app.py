@@ -32,7 +32,10 @@ class Verbatim(TyperCommand):
 class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
-    ORDER = ("check-env", "env", "learn", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain", "grade")
+    ORDER = (
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain"),
+        *("grade", "dev"),
+    )
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: (self.ORDER.index(name), name))
@@ -148,9 +151,25 @@ def lab(
 
 @app.command("learn", cls=Verbatim)
 def learn(ctx: typer.Context) -> None:
-    """The course: start, list, next, check, hint, reset, progress."""
+    """The course: start, update, list, next, check, hint, reset, progress."""
     command = typer.main.get_command(_part("learn", "cannlab.cli.learn").app)
     answer = command.main(args=ctx.args, prog_name="cannlab learn", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
+
+
+@app.command("update", cls=Verbatim)
+def update(ctx: typer.Context) -> None:
+    """Bring your course folder to this version; answers are carried over: cannlab update [DIR]."""
+    command = typer.main.get_command(_part("update", "cannlab.cli.learn").app)
+    answer = command.main(args=["update", *ctx.args], prog_name="cannlab", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
+
+
+@app.command("dev", cls=Verbatim)
+def dev(ctx: typer.Context) -> None:
+    """For authors of lessons: check, new, derive, refresh, try, mutate."""
+    command = typer.main.get_command(_part("dev", "cannlab.cli.dev").app)
+    answer = command.main(args=ctx.args, prog_name="cannlab dev", standalone_mode=False)
     raise typer.Exit(answer if isinstance(answer, int) else 0)
 
 

@@ -105,6 +105,12 @@ class KernelTrace:
             operands = tuple((words[i], words[i + 1], words[i + 2]) for i in range(at, at + 3 * n_operands, 3))
             yield Instruction(op, core, pipe, dtype, file, line, immediates, operands)
 
+    def with_meta(self, meta: dict[str, Any]) -> KernelTrace:
+        """The same instructions under other launch options."""
+        trace = KernelTrace(meta)
+        trace._words, trace.starts, trace._length = self.words, self.starts, self._length
+        return trace
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Flat arrays: meta (JSON bytes), words, starts."""
         import numpy as np

@@ -4,5 +4,18 @@ from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.launch import Launch, Result, replay, run, timing
 from cannlab.machine.core.pipes import HardEvent, Pipe, Space
 from cannlab.machine.core.schedule import Timing
+from cannlab.machine.core.soundness import Unsound
 
-__all__ = ["HardEvent", "KernelFault", "Launch", "Pipe", "Result", "Space", "Timing", "replay", "run", "timing"]
+__all__ = [
+    "HardEvent",
+    "KernelFault",
+    "Launch",
+    "Pipe",
+    "Result",
+    "Space",
+    "Timing",
+    "Unsound",
+    "replay",
+    "run",
+    "timing",
+]
