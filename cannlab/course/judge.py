@@ -7,7 +7,10 @@ right.
 from __future__ import annotations
 
 import hashlib
+import io
+import re
 import signal
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +24,8 @@ from cannlab.course import wire
 from cannlab.course.bundle import Bundle
 from cannlab.course.kernel_replay import Refused, Replay, Replayed, arrays, machine_replay, other_values
 from cannlab.course.manifest import Kind, Limits
+from cannlab.course.patience import TooLong, within
+from cannlab.course.record_audit import doubt
 from cannlab.course.result import CaseReport, CostReport, Result, Verdict
 from cannlab.course.runner import Outcome, Runner
 from cannlab.course.spec.attempt import Attempt, CaseRun, Ending, Frame, Raised
@@ -34,6 +39,11 @@ from cannlab.soc import soc as chips
 from cannlab.trace import KernelTrace, Record
 
 _PRINTED = 2000
+_MESSAGE = 2000
+_MOST_FAULTS = 200
+_LARGEST_RECORD = 1 << 29
+_PATIENCE = 2
+"""How much longer than the answer's processor time the judge computes on what came back: a kernel is replayed twice."""
 _PRIVATE = (Kind.PREDICTION, Kind.CHOICE)
 
 
@@ -120,11 +130,27 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         status = message.get("status")
         case.status = status if type(status) is int else None
         if "record" in message:
-            case.record = Record.from_bytes(_part(blob, message["record"]))
-            case.faults = tuple(dict(fault) for fault in case.record.faults)
+            case.record = _record(_part(blob, message["record"]))
+            case.faults = tuple(_fault(fault) for fault in case.record.faults[:_MOST_FAULTS])
         case.files = {str(name): _part(blob, entry) for name, entry in message.get("files", {}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, RecursionError) as problem:
+    except Exception as problem:
+        # Whatever goes wrong while a stranger's data is read is the stranger's doing.
         raise wire.BrokenFrame("a case that cannot be read") from problem
+
+
+def _record(data: bytes) -> Record:
+    """The record of a case. ValueError if it is none, or one that unpacks to more than any run leaves."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_RECORD:
+            raise ValueError("a record that is too large")
+    return Record.from_bytes(data)
+
+
+def _fault(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A diagnosis of an answer's machine, as plain data of bounded size. KeyError, TypeError, ... if it is none."""
+    found = Diagnosis.from_dict(data)
+    data = replace(found, facts={}).to_dict()
+    return data | {name: str(data[name])[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
 
 
 class Judge:
@@ -145,34 +171,48 @@ class Judge:
     def judge(self, source: str, terms: Terms | None = None) -> Result:
         """The verdict on one answer."""
         terms = terms or Terms()
-        code = answers.to_python(source)
         stamp = self._stamp(source, terms)
-        wrong = answers.syntax_problem(code)
+        self.limits = graded_limits(self.exercise.limits, self.check) if terms.grading else self.exercise.limits
+        try:
+            return self._judge(source, terms, stamp)
+        except TooLong:
+            diagnosis = diagnose("course.too_heavy", seconds=_PATIENCE * self.limits.cpu)
+            return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
+
+    def _judge(self, source: str, terms: Terms, stamp: dict[str, str]) -> Result:
+        with within(_PATIENCE * self.limits.cpu):
+            code = answers.to_python(source)
+            wrong = answers.syntax_problem(code)
         if wrong is not None:
             diagnosis = diagnose("course.syntax", line=wrong[0], message=wrong[1])
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
         cases = draw_cases(self.check, self.exercise.kind, terms)
-        self.limits = graded_limits(self.exercise.limits, self.check) if terms.grading else self.exercise.limits
-        outcome = self._run(code, cases, terms.seconds)
-        attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
-        for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
-            try:
-                _fill(case, message, blob)
-            except wire.BrokenFrame:
-                attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
-                break
-        self._expect(cases)
+        with within(_PATIENCE * self.limits.cpu):
+            outcome = self._run(code, cases, terms.seconds)
+            attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
+            for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
+                try:
+                    _fill(case, message, blob)
+                except wire.BrokenFrame:
+                    attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
+                    break
         for case in attempt.cases:
-            self._examine(case, terms)
+            case.touched = outcome.touched
+        self._expect(cases)
+        with within(_PATIENCE * self.limits.cpu):
+            for case in attempt.cases:
+                self._examine(case, terms)
         cost = self._cost(attempt, cases) if len(attempt.cases) == len(cases) else None
-        return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
+        with within(_PATIENCE * self.limits.cpu):
+            return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
 
     def _run(self, code: str, cases: list[CaseRun], seconds: int = 0) -> Outcome:
         inputs = [case.inputs for case in cases]
-        limits = self.limits
+        exercise, limits = self.exercise, self.limits
         if seconds:
             limits = replace(limits, cpu=min(limits.cpu, seconds), wall=min(limits.wall, seconds))
-        return self.runner.run(jobs.make(self.exercise.id, self.setup, code, self.check.run, inputs, limits))
+        made = jobs.make(exercise.id, self.setup, code, self.check.run, inputs, limits, exercise.preload)
+        return self.runner.run(made)
 
     def _expect(self, cases: list[CaseRun]) -> None:
         """What each case should give."""
@@ -188,7 +228,24 @@ class Judge:
             for case in cases:
                 case.expected = reference(**_copy(case.inputs))
 
+    def _sets_up(self, cases: list[CaseRun]) -> bool:
+        """True if the course's own setup and solution run on these cases."""
+        try:
+            return bool(self._solution(cases))
+        except RuntimeError:
+            return False
+
     def _solved(self, cases: list[CaseRun]) -> list[CaseRun]:
+        """The solved cell's runs of the same inputs, replayed if they are kernels."""
+        runs = self._solution(cases)
+        if self.check.run.how == "kernel":
+            for run in runs:
+                self._replay(run)
+                if run.refused is not None:
+                    raise RuntimeError(f"the solution of {self.exercise.id} is refused: {run.refused.what}")
+        return runs
+
+    def _solution(self, cases: list[CaseRun]) -> list[CaseRun]:
         """The solved cell's runs of the same inputs. RuntimeError if the course's own solution fails."""
         runs = [CaseRun(case.number, case.size, case.inputs) for case in cases]
         outcome = self._run(answers.to_python(self.bundle.part.solution), runs)
@@ -198,10 +255,6 @@ class Judge:
             _fill(run, message, blob)
             if run.raised is not None:
                 raise RuntimeError(f"the solution of {self.exercise.id} raised {run.raised.type}: {run.raised.message}")
-            if self.check.run.how == "kernel":
-                self._replay(run)
-                if run.refused is not None:
-                    raise RuntimeError(f"the solution of {self.exercise.id} is refused: {run.refused.what}")
         return runs
 
     # -- looking at a case -------------------------------------------------------------------------
@@ -210,6 +263,8 @@ class Judge:
         """Replay, compare, and read the requirements of one case."""
         allowed = WARNINGS.union(self.check.faults)
         case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
+        if case.raised is None:
+            self._disbelieve(case)
         claimed = case.got
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
@@ -221,6 +276,21 @@ class Judge:
                 self._origin(case, claimed, terms)
         if case.refused is None:
             case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
+
+    @staticmethod
+    def _disbelieve(case: CaseRun) -> None:
+        """Refuse a case whose process changed the emulator, or whose record no run can give."""
+        if case.touched:
+            case.raised = Raised("", case.touched[0], "touched")
+            return
+        if case.record is not None:
+            try:
+                found = doubt(case.record)
+            except Exception as problem:
+                # The record is a stranger's: whatever reading it trips over is the stranger's doing.
+                found = f"tables that do not fit together ({type(problem).__name__})"
+            if found:
+                case.raised = Raised("", found, "record")
 
     def _difference(self, case: CaseRun) -> Difference | None:
         if not self.check.run.specimens:
@@ -309,7 +379,12 @@ class Judge:
         target = self.check.cost
         if target is None or any(case.raised is not None or case.refused is not None for case in attempt.cases):
             return None
-        got = sum(target.of(case) for case in attempt.cases)
+        try:
+            got = sum(target.of(case) for case in attempt.cases)
+        except Exception:
+            # As in _fact: what an answer left cannot be read, so nothing is known of its cost.
+            attempt.ending = Ending.BROKEN
+            return None
         reference = sum(target.of(case) for case in self._solved(cases))
         ratio = got / reference if reference else (1.0 if not got else float("inf"))
         attempt.cost_ratio, attempt.cost_target = ratio, target.ratio
@@ -338,6 +413,9 @@ class Judge:
             "stamp": stamp,
             "layers": outcome.layers,
         }
+        if attempt.ending is Ending.SETUP and self._sets_up(cases):
+            # The setup runs: it was the answer that broke it, or that only said so.
+            attempt.ending = outcome.ending = Ending.BROKEN
         if attempt.ending is Ending.SETUP:
             return self._result(Verdict.ERROR, terms, diagnosis=self._setup_failed(outcome), **common)
         if whole and right == len(cases) and cheap:
@@ -490,6 +568,10 @@ class Judge:
             return diagnose("course.command_word", got=raised.message, wanted=raised.name)
         if raised.part == "quotes":
             return diagnose("course.command_quotes", message=raised.message)
+        if raised.part == "touched":
+            return diagnose("course.touched", name=raised.message)
+        if raised.part == "record":
+            return diagnose("course.altered_record", found=raised.message)
         if raised.part == "too_big":
             return diagnose("course.too_big", mib=limits.result)
         if raised.type == "MemoryError":
@@ -498,6 +580,10 @@ class Judge:
             return diagnose("course.exited", status=raised.message, case=case.number)
         if raised.type == "PermissionError" and "Operation not permitted" in raised.message:
             return diagnose("course.process", message=raised.message)
+        if raised.type == "PermissionError" and "Permission denied" in raised.message:
+            # The name only: where things lie on the machine that judges is nobody's business.
+            named = re.search(r"'(?:[^']*/)?([^'/]+)/?'", raised.message)
+            return diagnose("course.closed_file", name=named.group(1) if named else "a file")
         if raised.part == "call" and raised.type == "TypeError" and not raised.frames:
             arguments = ", ".join(case.inputs)
             return diagnose("course.signature", name=raised.name, arguments=arguments, message=raised.message)

@@ -1,8 +1,9 @@
-"""The process that answers are forked from: ``python -m cannlab.course.server``.
+"""The checking process: ``python -m cannlab.course.server``.
 
 It imports what answers need once and runs none of it; above all it never runs torch, since a child of a process that
-has run torch hangs. Each request gets a judge, forked here, which forks the answer's process; so nothing that an
-answer or a check does stays behind. It talks over its standard input and output and ends when they close.
+has run torch hangs. Before it reads anything it forks the nursery, from which answers' processes are forked. Each
+request gets a judge, forked here; so nothing that an answer or a check does stays behind, and no answer's process ever
+held what a judge holds. It talks over its standard input and output and ends when they close.
 
 Where processes are not forked (macOS), the judge works in this process and the answers' processes are started afresh.
 """
@@ -27,7 +28,7 @@ from cannlab.course.judge import Judge, Terms
 from cannlab.course.manifest import Exercise, Limits
 from cannlab.course.result import Result, Verdict
 from cannlab.course.runner import ForkRunner, Runner, runner
-from cannlab.course.sandbox import limit_memory
+from cannlab.course.sandbox import Sandbox, limit_memory
 from cannlab.errors import CannlabError, diagnose
 
 PRELOAD = (
@@ -105,9 +106,8 @@ class Server:
                 wire.write_all(self._writer, wire.pack(reply))
 
     def answer(self, request: dict[str, Any], blob: bytes) -> dict[str, Any] | None:
-        """The reply to a request; None if the other end closed meanwhile."""
+        """The reply to a request; None if the server must end: the other end closed, or the nursery is lost."""
         exercise = _exercise(request)
-        preload(() if exercise is None else exercise.preload)
         limits = Limits() if exercise is None else exercise.limits
         if request["terms"].get("secret"):
             limits = limits.times(self.MOST_ROUNDS, patience=2)
@@ -117,6 +117,9 @@ class Server:
         """Do some work in a process of its own. ``limits``: what the answers in it may use. None as for answer."""
         if not isinstance(self._run, ForkRunner):
             return work(self._run)
+        if not self._run.nursery.alive:
+            # A new one would be forked from a process that has seen requests: who asks starts a new server instead.
+            return None
         back, back_end = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -173,6 +176,7 @@ def main(kind: type[Server] = Server) -> None:
     os.dup2(2, 1)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (open as long as the process)
     preload(PRELOAD)
+    Sandbox.prepare().hide_memory()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         kind(reader, writer).serve()
 

@@ -16,7 +16,7 @@ from cannlab.course.layout import Layout
 from cannlab.course.manifest import Course, Limits
 from cannlab.course.problem import listing
 from cannlab.course.runner import Runner
-from cannlab.course.server import Server, handle, preload
+from cannlab.course.server import Server, handle
 from cannlab.errors import CannlabError, diagnose
 
 
@@ -104,12 +104,11 @@ class GradingServer(Server):
 
     @staticmethod
     def _limits(request: dict[str, Any], course: Course) -> Limits:
-        """What all answers of a request may use together; imports what they need before the fork."""
+        """What all answers of a request may use together."""
         wall, memory = 0, 0
         for answer in request["answers"]:
             exercise = course.exercise(answer["exercise"])
             limits = Limits() if exercise is None else exercise.limits
-            preload(() if exercise is None else exercise.preload)
             wall += limits.times(Server.MOST_ROUNDS, patience=2).wall
             memory = max(memory, limits.memory)
         return Limits(wall=wall, memory=memory)

@@ -31,6 +31,7 @@ class Ending(StrEnum):
     FLOOD = "flood"
     TOO_BIG = "too_big"
     BROKEN = "broken_reply"
+    HEAVY = "too_heavy"
     SETUP = "setup_failed"
 
 
@@ -75,6 +76,7 @@ class CaseRun:
         arguments: the words of a command line.
         kernel: facts of a kernel's replayed launch.
         refused: why a kernel's launch was not accepted.
+        touched: functions and classes of cannlab that the answer replaced.
     """
 
     number: int
@@ -94,6 +96,7 @@ class CaseRun:
     replay_ns: int | None = None
     kernel: KernelFacts | None = None
     refused: Diagnosis | None = None
+    touched: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
