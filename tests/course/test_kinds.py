@@ -159,19 +159,19 @@ def launch(x, y, z):
 @pytest.mark.parametrize(
     ("forged", "rule"),
     [
-        ("machine().record.kernels.clear()", "course.no_launch"),
+        ("machine().record.kernels.clear()", "course.altered_record"),
         ("trace.meta['arguments'].pop()", "course.kernel_record"),
         ("trace.meta['arguments'][0]['dtype'] = 'int32'", "course.kernel_arguments"),
         ("trace.meta['arguments'][0]['bytes'] += 4", "course.kernel_arguments"),
         ("trace.meta['soc'] = 'Ascend910B4'", "course.kernel_chip"),
-        ("trace.meta['blocks'] = 40", "course.kernel_record"),
+        ("trace.meta['blocks'] = 40", "course.altered_record"),
         ("del trace.meta['sync']", "course.kernel_record"),
         ("trace.meta['sync'] = 'none'", "course.kernel_record"),
         ("trace.words[0] = 99", "course.kernel_record"),
         ("trace.words.pop()", "course.kernel_record"),
         ("trace.starts.pop()", "course.kernel_record"),
         ("trace.starts[1] = 0", "course.kernel_record"),
-        ("trace.meta = []", "course.kernel_record"),
+        ("trace.meta = []", "course.altered_record"),
     ],
 )
 def test_a_record_that_was_changed_fails(kernel: Check, forged: str, rule: str) -> None:
@@ -188,7 +188,7 @@ def test_a_faked_time_gains_nothing(kernel: Check) -> None:
     assert faked.cost == slow.cost
 
 
-def test_a_missing_synchronisation_is_found_by_the_replay_though_the_answer_hides_it(kernel: Check) -> None:
+def test_an_answer_that_switches_the_ordering_check_off_is_refused(kernel: Check) -> None:
     source = """
 # exercise: 01_kinds.kernel
 import cannlab.machine.core.ordering as ordering
@@ -214,7 +214,7 @@ def launch(x, y, z):
     result = kernel(source=source)
     assert result.verdict is Verdict.FAILED
     assert result.diagnosis is not None
-    assert result.diagnosis.rule.startswith("kernel.")
+    assert result.diagnosis.rule == "course.touched"
 
 
 # -- sound records -----------------------------------------------------------------------------------

@@ -365,15 +365,7 @@ def test_a_kernel_is_believed_by_its_record_only() -> None:
     wrong = _kernel(3, "12345")
     assert wrong.diagnosis is not None
     assert wrong.diagnosis.rule == "course.wrong_value"
-    launched_on_others = judge(
-        KERNEL,
-        LAUNCH.replace("OP", "2").replace("2 * x", "12345"),
-        solution=LAUNCH.replace("OP", "2"),
-        kind=Kind.KERNEL,
-        replay=_double,
-    )
-    assert launched_on_others.case is not None
-    assert "12345" in launched_on_others.case.got
+    assert "12345" not in wrong.text()
 
 
 def test_what_the_answer_claims_can_only_harm_it() -> None:
