@@ -42,7 +42,7 @@ def inherited(facts: Facts) -> Diagnosis:
 
 
 def find(facts: Facts, tolerance: float) -> Diagnosis:
-    """The cause that fits the numbers: overflow, a lost constant, an affine change, underflow, cancellation, another."""
+    """The cause that fits: overflow, a lost constant, an affine change, underflow, cancellation, another."""
     names = {"operator": facts.operator, "node": facts.node}
     got, wanted = facts.got.astype(np.float64), facts.wanted.astype(np.float64)
     if not np.isfinite(got[np.isfinite(wanted)]).all():
@@ -65,7 +65,9 @@ def find(facts: Facts, tolerance: float) -> Diagnosis:
     small = (np.abs(wanted) < HALF_NORMAL) & (wanted != 0)
     if small.mean() > 0.5:
         return diagnose("atc.layer_underflow", share=float(small.mean()), **names)
-    largest = max((float(np.abs(value).max(initial=0.0)) for value in facts.inputs if value.dtype.kind == "f"), default=0.0)
+    largest = max(
+        (float(np.abs(value).max(initial=0.0)) for value in facts.inputs if value.dtype.kind == "f"), default=0.0
+    )
     size = float(np.sqrt(np.mean(wanted**2)))
     step = largest * 2.0**-HALF_BITS
     if step > tolerance * size:

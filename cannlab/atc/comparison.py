@@ -293,7 +293,8 @@ class _Runner:
         self.graph = om.graph()
         self.nodes = {node.name: node for node in self.graph.graph.node}
         self.infos = {
-            info.name: info for info in (*self.graph.graph.input, *self.graph.graph.value_info, *self.graph.graph.output)
+            info.name: info
+            for info in (*self.graph.graph.input, *self.graph.graph.value_info, *self.graph.graph.output)
         }
         self.small = {item.name: item for item in self.graph.graph.initializer}
         self.original = {item.name: item for item in model.graph.initializer}
@@ -328,7 +329,11 @@ class _Runner:
             "part",
             [self.infos[name] for name in inputs],
             [self.infos[name] for name in outputs],
-            [self.small[name] for name in dict.fromkeys(name for node in nodes for name in node.input) if name in self.small],
+            [
+                self.small[name]
+                for name in dict.fromkeys(name for node in nodes for name in node.input)
+                if name in self.small
+            ],
             value_info=[info for name, info in self.infos.items() if name not in inputs and name not in outputs],
         )
         made = helper.make_model(graph, opset_imports=list(self.graph.opset_import))
@@ -363,10 +368,18 @@ class _Runner:
         bad = not whole.finite or whole.relative > self.tolerance
         cause = None
         if bad:
-            inputs = [self.reference[base] for item in task.inputs if (base := self.base_of_input(item.name)) is not None]
+            inputs = [
+                self.reference[base] for item in task.inputs if (base := self.base_of_input(item.name)) is not None
+            ]
             off = own is not None and own.finite and own.relative <= self.tolerance
             facts = causes.Facts(
-                task.name, task.nodes[-1], task.op_type, got if alone is None else alone, wanted, inputs, self.lost(task)
+                task.name,
+                task.nodes[-1],
+                task.op_type,
+                got if alone is None else alone,
+                wanted,
+                inputs,
+                self.lost(task),
             )
             cause = causes.inherited(facts) if off else causes.find(facts, self.tolerance)
         return Layer(number, task.name, task.op_type, task.nodes, name, wanted.shape, whole, own, bad, cause)

@@ -32,7 +32,20 @@ class Verbatim(TyperCommand):
 class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
-    ORDER = ("check-env", "env", "learn", "lab", "demo", "run", "atc", "graph", "compare", "npu-smi", "msprof", "explain")
+    ORDER = (
+        "check-env",
+        "env",
+        "learn",
+        "lab",
+        "demo",
+        "run",
+        "atc",
+        "graph",
+        "compare",
+        "npu-smi",
+        "msprof",
+        "explain",
+    )
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: (self.ORDER.index(name), name))

@@ -8,8 +8,8 @@ import onnx_models as models
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from cannlab.atc.errors import AtcError
 from cannlab.atc.comparison import compare
+from cannlab.atc.errors import AtcError
 from cannlab.cli.app import call
 
 

@@ -1,4 +1,4 @@
-"""TransposeReshapeFusionPass, ReshapeTransposeFusionPass: a Transpose and a Reshape beside it are a ConfusionTransposeD.
+"""TransposeReshapeFusionPass, ReshapeTransposeFusionPass: Transpose beside Reshape is a ConfusionTransposeD.
 
 Both last axes must be multiples of 16 on either side. Source: the toolkit's documentation of the first.
 """
