@@ -43,7 +43,7 @@ def inherited(facts: Facts) -> Diagnosis:
 
 def find(facts: Facts, tolerance: float) -> Diagnosis:
     """The cause that fits: overflow, a lost constant, an affine change, underflow, cancellation, another."""
-    names = {"operator": facts.operator, "node": facts.node}
+    names: dict[str, Any] = {"operator": facts.operator, "node": facts.node}
     got, wanted = facts.got.astype(np.float64), facts.wanted.astype(np.float64)
     if not np.isfinite(got[np.isfinite(wanted)]).all():
         if facts.lost is not None and facts.lost[1] == 0:

@@ -111,7 +111,7 @@ def advice(domain: str, op_type: str, opset: int) -> str:
         return "convert the float32 model instead: ATC has its own quantisation (AMCT)."
     return (
         "replace it by standard operators, cut it out of the graph, "
-        "or register a custom operator (cannlab.machine.custom_ops.register)."
+        "or register a kernel for it (cannlab.ascendc.custom_operator.custom_operator)."
     )
 
 

@@ -216,7 +216,7 @@ class _Builder:
         )
         elements = prod(graph.known_shape(leader.outputs[0]))
         if custom is not None:
-            return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader, inputs, outputs))
+            return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader))
         if leader.op_type == "Conv":
             weight = graph.known_shape(leader.inputs[1])
             kernel = prod(weight[2:])
@@ -247,17 +247,17 @@ class _Builder:
         passes += sum(PASSES.get(node.op_type, 1) for node in nodes if not node.kernel)
         return replace(base, vector_elements=largest * passes)
 
-    def custom_ns(
-        self, op: custom_ops.CustomOp, node: Node, inputs: tuple[OmTensor, ...], outputs: tuple[OmTensor, ...]
-    ) -> int:
+    def custom_ns(self, op: custom_ops.CustomOp, node: Node) -> int:
+        """What a custom operator says that it takes, for its inputs (constants too) and outputs in the types of now."""
         if op.cost is None:
             return 0
 
-        def types(tensors: tuple[OmTensor, ...]) -> list[custom_ops.TensorType]:
-            return [custom_ops.TensorType(tensor.type.numpy, tensor.dims) for tensor in tensors]
+        def types(names: list[str]) -> list[custom_ops.TensorType]:
+            known = [(self.graph.known_type(name), self.graph.known_shape(name)) for name in names if name]
+            return [custom_ops.TensorType(dtype.numpy, dims) for dtype, dims in known]
 
         attributes = {name: node.get(name) for name in node.attributes}
-        return int(op.cost(self.soc, types(inputs), types(outputs), attributes))
+        return int(op.cost(self.soc, types(node.inputs), types(node.outputs), attributes))
 
 
 def fused_name(nodes: list[Node]) -> str:
