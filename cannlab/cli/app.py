@@ -33,8 +33,8 @@ class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
     ORDER = (
-        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain"),
-        *("grade", "dev"),
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "graph", "compare"),
+        *("npu-smi", "msprof", "explain", "grade", "dev"),
     )
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -106,6 +106,34 @@ def run_program(ctx: typer.Context) -> None:
 def atc(ctx: typer.Context) -> None:
     """The model compiler: ONNX to om. All options are atc's own."""
     raise typer.Exit(int(_part("atc", "cannlab.atc").main(ctx.args)))
+
+
+@app.command("graph")
+def graph(
+    om: Annotated[Path, typer.Argument(metavar="MODEL.om", help="A compiled model.")],
+    before: Annotated[Path | None, typer.Option("--before", help="The ONNX model that it was compiled from.")] = None,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Write the picture (PNG) to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Show an om's graph: its operators, what each costs, and which pass made it of which ONNX nodes."""
+    from cannlab.cli.graph import run
+
+    raise typer.Exit(run(om, before, picture, as_json=as_json))
+
+
+@app.command("compare")
+def compare(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The original model.")],
+    om: Annotated[Path, typer.Argument(metavar="MODEL.om", help="What atc made of it.")],
+    inputs: Annotated[Path | None, typer.Option("--inputs", help="Arrays by input name (npz); else random.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random inputs.")] = 0,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Relative error that makes a layer bad.")] = 0.02,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Compare an om layer by layer with ONNX Runtime on the original model; exit code 1 if a layer is off."""
+    from cannlab.cli.compare import run
+
+    raise typer.Exit(run(model, om, inputs, seed=seed, tolerance=tolerance, as_json=as_json))
 
 
 @app.command("npu-smi", cls=Verbatim)
