@@ -74,7 +74,7 @@ def _convert(chosen: Options) -> list[str]:
     log("info", f"wrote {target.name}")
     if chosen["export_compile_stat"] != "0":
         try:
-            result.write(made.effects)
+            result.write(made.reports)
         except OSError as problem:
             log("warning", f"{result.FILE} could not be written: {problem.strerror}")
     lines = [model_info.text(made.om)] if chosen["display_model_info"] == "1" else []

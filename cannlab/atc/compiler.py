@@ -13,10 +13,12 @@ from cannlab import __version__
 from cannlab.atc import engines, outputs, parse, precision, shapes, support, tasks
 from cannlab.atc.errors import atc_error
 from cannlab.atc.graph import Graph
-from cannlab.atc.passes import constant_folding, gemm, registry, remove_identity
+from cannlab.atc.passes import constant_folding, gemm, registry, remove_identity, transposes
+from cannlab.atc.passes.report import Effect, Report
 from cannlab.atc.passes.switches import Switches
+from cannlab.atc.wiring import Wiring
 from cannlab.errors import Diagnosis, tables
-from cannlab.om import Format, OmModel, OmTensor, Task, dtypes
+from cannlab.om import Format, Fusion, OmModel, OmTensor, Task, dtypes
 from cannlab.om.model import WEIGHTS
 from cannlab.soc import Soc
 
@@ -50,12 +52,12 @@ class Result:
     Attributes:
         om: the compiled model.
         warnings: what the user should know of it.
-        effects: how often each fusion pass took effect, by name.
+        reports: what each pass did that matched anything, in the order in which they ran.
     """
 
     om: OmModel
     warnings: tuple[Diagnosis, ...]
-    effects: dict[str, int]
+    reports: tuple[Report, ...]
 
 
 def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, str], None]) -> Result:
@@ -74,20 +76,30 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
     log("info", f"parsed {len(graph.nodes)} nodes, {len(graph.constants)} constants, opset {graph.opset}")
     shapes.freeze(graph, shapes.parse(request.input_shape))
     declared = _declared(graph, request)
-    _prepare(graph, log)
-    effects = registry.run_all(graph, request.switches.enabled)
-    for name, count in effects.items():
-        log("info", f"{name} took effect {count} times")
-    log("debug", f"nodes after fusion: {', '.join(node.name for node in graph.nodes)}")
+    reports = _prepare(graph, log)
+    reports += _fuse(graph, registry.GRAPH, request, family, log)
     lowering = precision.lower(graph, request.precision_mode, family, declared, clip=request.weight_clip)
     log("info", f"precision_mode {request.precision_mode}: {lowering.casts} casts inserted")
     for name in lowering.clipped:
         log("warning", f"weight {name} was clipped to the range of float16")
+    reports += _fuse(graph, registry.UB, request, family, log)
     placement = engines.place(graph, family, request.soc.name, split=request.soc.split)
     found = tasks.build(graph, placement, request.soc)
     log("info", f"{len(found)} operators to run")
-    om = _om(graph, found, request)
-    return Result(om, tuple(placement.warnings), effects)
+    om = _om(graph, found, request, reports)
+    return Result(om, tuple(placement.warnings), tuple(reports))
+
+
+def _fuse(graph: Graph, kind: str, request: Request, family: str, log: Callable[[str, str], None]) -> list[Report]:
+    """Run the fusion passes of a kind."""
+    w = Wiring(graph, family)
+    reports = registry.run_all(w, kind, request.switches.enabled)
+    w.commit()
+    for report in reports:
+        log("info", f"{report.name} took effect {report.effect_times} times")
+        for node, reason in report.refused:
+            log("debug", f"{report.name} left {node} alone: {reason}")
+    return reports
 
 
 def _declared(graph: Graph, request: Request) -> dict[str, int]:
@@ -103,23 +115,32 @@ def _declared(graph: Graph, request: Request) -> dict[str, int]:
     return found
 
 
-def _prepare(graph: Graph, log: Callable[[str, str], None]) -> None:
+def _prepare(graph: Graph, log: Callable[[str, str], None]) -> list[Report]:
     """Infer shapes, and leave only operators that run."""
     graph.drop_dead()
-    folded = constant_folding.run(graph)
-    removed = remove_identity.run(graph)
-    if gemm.run(graph):
+    named = {node.name for node in graph.nodes}
+    constant_folding.run(graph)
+    folded = sorted(named - {node.name for node in graph.nodes})
+    steps = {remove_identity.NAME: remove_identity.run, transposes.NAME: transposes.run}
+    reports = registry.prepare(graph, steps)
+    expanded = gemm.run(graph)
+    if expanded:
         graph.infer()
-    log("info", f"{folded} nodes folded into constants, {removed} removed")
+    if folded:
+        found = [Effect((name,), "") for name in folded]
+        reports.insert(0, Report(constant_folding.NAME, "Preparation", found))
+    for report in reports:
+        log("info", f"{report.name} took effect {report.effect_times} times")
     for node in graph.nodes:
         for name in filter(None, (*node.inputs, *node.outputs)):
             if graph.shape(name) is None:
                 raise atc_error("shape_unknown", node=node.name, op_type=node.op_type, tensor=name)
             if dtypes.by_onnx(graph.dtype(name)) is None:
                 raise parse.type_error(name, graph.dtype(name))
+    return reports
 
 
-def _om(graph: Graph, found: tuple[Task, ...], request: Request) -> OmModel:
+def _om(graph: Graph, found: tuple[Task, ...], request: Request, reports: list[Report]) -> OmModel:
     stated = FORMATS.get(request.input_format, Format.NCHW)
     model, weights = _separated(graph)
 
@@ -141,6 +162,9 @@ def _om(graph: Graph, found: tuple[Task, ...], request: Request) -> OmModel:
         work_size=tasks.work_size(found),
         precision_mode=request.precision_mode,
         command=request.command,
+        fusions=tuple(
+            Fusion(report.name, effect.nodes, effect.into) for report in reports for effect in report.effects
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from cannlab.atc import support
 from cannlab.atc.errors import AtcError
 from cannlab.atc.graph import Graph
+from cannlab.atc.wiring import Wiring
 from cannlab.errors import Diagnosis, diagnose
 
 AI_CORE = "AI_CORE"
@@ -43,18 +44,19 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
     """
     found = Placement()
     refused: list[Diagnosis] = []
+    w = Wiring(graph)
     for node in graph.nodes:
         custom = graph.custom(node)
         if custom is not None:
             found.core_of[node.name] = custom.core_type
             continue
-        if node.op_type in support.LOCAL:
+        if node.op_type in support.LOCAL and not node.kernel:
             found.core_of[node.name] = LOCAL
             continue
-        known = support.find(node.domain, node.op_type)
+        known = support.of_node(node.domain, node.op_type, node.kernel)
         assert known is not None
         types = known.cores.get(family, ())
-        name = graph.kernel_type(node).name
+        name = w.kernel_type(node).name
         if name in types:
             cube = node.op_type in support.CUBE
             found.core_of[node.name] = AI_VECTOR_CORE if split and not cube else AI_CORE

@@ -36,6 +36,10 @@ class Node:
         origins: names of the nodes of the model that it stands for; () for one that the
             compiler put in, None for itself.
         task: name of the fused operator that it belongs to: its own name, or the leading node's.
+        kernel: GE type of the operator that a pass composed of it and others ("LayerNorm"); "" for its own type.
+        absorbed: a pass of the graph took it into another operator: no trace of its name is left.
+        fixed: numbers of inputs whose constants travel with the operator as attributes.
+        rounds: its result is stored in its own type although it stays inside the fused operator.
     """
 
     name: str
@@ -46,6 +50,10 @@ class Node:
     attributes: dict[str, onnx.AttributeProto] = field(default_factory=dict)
     origins: tuple[str, ...] | None = None
     task: str = ""
+    kernel: str = ""
+    absorbed: bool = False
+    fixed: tuple[int, ...] = ()
+    rounds: bool = False
 
     def __post_init__(self) -> None:
         self.task = self.task or self.name
@@ -128,15 +136,6 @@ class Graph:
         dtype = dtypes.by_onnx(self.dtype(tensor))
         assert dtype is not None, tensor
         return dtype
-
-    def kernel_type(self, node: Node) -> DataType:
-        """Element type of a node's first input (its output if it has none) as the kernel reads it: a Cast inside the
-        same fused operator is the kernel's own."""
-        name = next(name for name in (*node.inputs, *node.outputs) if name)
-        writer = self.producer(name)
-        if writer is not None and writer.op_type == "Cast" and writer.task == node.task and writer is not node:
-            name = writer.inputs[0]
-        return self.known_type(name)
 
     def fresh(self, stem: str) -> str:
         """A name that no node and no tensor has."""

@@ -66,9 +66,9 @@ def choose(graph: Graph, node: Node, mode: str, family: str) -> Compute:
     custom = graph.custom(node)
     if custom is not None:
         return Compute.HALF if custom.float16 and mode == "force_fp16" else Compute.KEEP
-    known = support.find(node.domain, node.op_type)
+    known = support.of_node(node.domain, node.op_type, node.kernel)
     types = known.cores.get(family, ()) if known is not None else ()
-    local = node.op_type in support.LOCAL
+    local = node.op_type in support.LOCAL and not node.kernel
     half, full = local or "float16" in types, local or "float32" in types
     cube = node.op_type in support.CUBE
     if mode == "must_keep_origin_dtype" or not half:
@@ -107,13 +107,21 @@ class _Lowerer:
         """Where the value of a tensor is, if not under its own name."""
         self.cast_of: dict[tuple[str, int, str], str] = {}
         self.nodes: list[Node] = []
+        self.task_of: dict[str, str] = {}
+        """Which operator writes a tensor."""
         self.casts = 0
         self.clipped: list[str] = []
         self.overflowed: list[str] = []
 
     def run(self, mode: str, family: str) -> Lowering:
+        leaders = {node.name: node for node in self.graph.nodes}
         for node in self.graph.nodes:
-            self.lower_node(node, choose(self.graph, node, mode, family))
+            # What a pass took into an operator computes as that operator does; only the product itself reads halves.
+            leader = leaders.get(node.task, node)
+            compute = choose(self.graph, leader, mode, family)
+            if compute is Compute.HALF_IN and leader is not node:
+                compute = Compute.FLOAT
+            self.lower_node(node, compute)
         for name in self.graph.outputs:
             if name in self.value:
                 self.add_cast(self.value[name], name, self.declared[name])
@@ -129,11 +137,13 @@ class _Lowerer:
             for index, name in enumerate(originals):
                 if name and self.modelled[name] in (FLOAT, HALF):
                     wanted = FLOAT if index in keep else self.wanted(compute, self.modelled[name])
-                    tensor = self.as_type(node.inputs[index], wanted)
+                    taken = self.task_of.get(node.inputs[index]) == node.task
+                    tensor = self.as_type(node.inputs[index], wanted, node if taken else None)
                     if compute is Compute.HALF_IN and index not in keep:
                         tensor = self.as_type(tensor, FLOAT, node)
                     node.inputs[index] = tensor
         self.nodes.append(node)
+        self.task_of.update(dict.fromkeys(node.outputs, node.task))
         for index, name in enumerate(node.outputs):
             if not name:
                 continue

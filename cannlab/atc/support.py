@@ -74,6 +74,23 @@ def find(domain: str, op_type: str) -> Support | None:
     return table().get(op_type if domain == "ai.onnx" else f"{domain}::{op_type}")
 
 
+STANDS_FOR = {
+    "LayerNorm": "LayerNormalization",
+    "AddLayerNorm": "LayerNormalization",
+    "Gelu": "Erf",
+    "SoftmaxV2": "Softmax",
+    "BNInfer": "BatchNormalization",
+    "ConfusionTransposeD": "Transpose",
+    "MatMulV2": "MatMul",
+}
+"""GE types that a fusion pass makes -> the ONNX type whose kernels' element types are taken for theirs."""
+
+
+def of_node(domain: str, op_type: str, kernel: str = "") -> Support | None:
+    """What is known of a node's kernel; ``kernel`` is the GE type that a pass made of it."""
+    return find("ai.onnx", STANDS_FOR[kernel]) if kernel in STANDS_FOR else find(domain, op_type)
+
+
 def has_parser(domain: str, op_type: str, opset: int) -> bool:
     """True if ``domain::opset::type`` is registered, built in or custom. The version must match exactly."""
     if domain == "ai.onnx" and op_type in BUILT_IN:
@@ -94,7 +111,7 @@ def advice(domain: str, op_type: str, opset: int) -> str:
         return "convert the float32 model instead: ATC has its own quantisation (AMCT)."
     return (
         "replace it by standard operators, cut it out of the graph, "
-        "or register a custom operator (cannlab.machine.custom_ops.register)."
+        "or register a kernel for it (cannlab.ascendc.custom_operator.custom_operator)."
     )
 
 

@@ -7,12 +7,15 @@ everything else works on ND; where two meet, a TransData operator stands between
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import heappop, heappush
 from math import prod
 
 from cannlab.atc import engines, support
 from cannlab.atc.engines import Placement
 from cannlab.atc.graph import Graph, Node
-from cannlab.atc.passes.joining import is_depthwise
+from cannlab.atc.passes import matmul_graph
+from cannlab.atc.passes.channels import is_depthwise
+from cannlab.atc.wiring import Wiring
 from cannlab.machine import custom_ops
 from cannlab.om import Cost, Format, OmTensor, Task
 from cannlab.soc import Soc
@@ -46,6 +49,9 @@ PASSES = {
 }
 """How often the vector unit goes over each element; once where nothing stands here. Assumed."""
 
+COMPOSED = {"LayerNorm": 6, "AddLayerNorm": 7, "Gelu": 10, "SoftmaxV2": 5, "BNInfer": 2, "ConfusionTransposeD": 1}
+"""The same for operators that a pass composed of several nodes, by GE type."""
+
 ALIGN = 512
 """Granularity of device memory for activations, bytes."""
 
@@ -72,6 +78,7 @@ def work_size(tasks: tuple[Task, ...]) -> int:
 class _Builder:
     def __init__(self, graph: Graph, placement: Placement, soc: Soc) -> None:
         self.graph = graph
+        self.w = Wiring(graph)
         self.placement = placement
         self.soc = soc
         self.tasks: list[Task] = []
@@ -82,11 +89,8 @@ class _Builder:
         return Format.NCHW if len(self.graph.known_shape(tensor)) == 4 else Format.ND
 
     def build(self) -> tuple[Task, ...]:
-        groups: dict[str, list[Node]] = {}
-        for node in self.graph.nodes:
-            groups.setdefault(node.task, []).append(node)
-        for nodes in groups.values():
-            if self.placement.core_of[nodes[0].name] == engines.LOCAL:
+        for nodes in self.groups():
+            if self.placement.core_of[_leader(nodes).name] == engines.LOCAL:
                 self.local(nodes[0])
             else:
                 self.task(nodes)
@@ -94,6 +98,32 @@ class _Builder:
             if self.format_of.get(name) == Format.NC1HWC0:
                 self.as_format(name, self.plain(name))
         return tuple(self.tasks)
+
+    def groups(self) -> list[list[Node]]:
+        """The nodes of each fused operator; an operator comes after those whose results it reads."""
+        members: dict[str, list[Node]] = {}
+        for node in self.graph.nodes:
+            members.setdefault(node.task, []).append(node)
+        order = {task: number for number, task in enumerate(members)}
+        tasks = list(members)
+        waiting: dict[str, set[str]] = {}
+        readers: dict[str, list[str]] = {}
+        for task, nodes in members.items():
+            writers = (self.w.writer(name) for node in nodes for name in node.inputs)
+            waiting[task] = {writer.task for writer in writers if writer is not None} - {task}
+            for source in waiting[task]:
+                readers.setdefault(source, []).append(task)
+        ready = [number for task, number in order.items() if not waiting[task]]
+        found: list[list[Node]] = []
+        while ready:
+            task = tasks[heappop(ready)]
+            found.append(members[task])
+            for reader in readers.get(task, ()):
+                waiting[reader].discard(task)
+                if not waiting[reader]:
+                    heappush(ready, order[reader])
+        assert len(found) == len(members), "fused operators wait for each other"
+        return found
 
     def local(self, node: Node) -> None:
         """An operator without a kernel: its result is its input in plain layout."""
@@ -108,13 +138,17 @@ class _Builder:
         four = all(len(self.graph.known_shape(name)) == 4 for name in (*inputs, *leader.outputs))
         if not four:
             return None
-        if leader.op_type in FIVE_D:
+        if leader.op_type in FIVE_D or self.spatial_mean(leader):
             return Format.NC1HWC0
         if leader.outputs[0] in self.graph.outputs and not leader.sources:
             return None  # the Cast to an output's type comes after the change of layout, where the data is smaller
         if leader.op_type in FOLLOWS and any(self.format_of.get(name) == Format.NC1HWC0 for name in inputs):
             return Format.NC1HWC0
         return None
+
+    def spatial_mean(self, node: Node) -> bool:
+        """True for a mean over height and width, which has a kernel for NC1HWC0."""
+        return node.op_type == "ReduceMean" and self.w.axes(node) == (2, 3)
 
     def tensor(self, name: str, format: Format) -> OmTensor:
         return OmTensor(name, self.graph.known_type(name).acl, format, self.graph.known_shape(name))
@@ -137,7 +171,7 @@ class _Builder:
 
     def task(self, nodes: list[Node]) -> None:
         graph = self.graph
-        leader = next((node for node in nodes if node.op_type != "Cast"), nodes[0])
+        leader = _leader(nodes)
         written = [name for node in nodes for name in node.outputs if name]
         read = list(dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in written))
         inputs = [name for name in read if name not in graph.constants]
@@ -145,23 +179,27 @@ class _Builder:
         outputs = [
             name
             for name in written
-            if name in graph.outputs or any(id(reader) not in inside for reader in graph.readers(name))
+            if self.w.is_output(name) or any(id(reader) not in inside for reader in self.w.readers(name))
         ]
         layout = self.layout(leader, inputs)
         operands = tuple(self.as_format(name, layout or self.plain(name)) for name in inputs)
         results = tuple(self.tensor(name, layout or self.plain(name)) for name in outputs)
         self.format_of.update((tensor.name, Format(tensor.format)) for tensor in results)
-        weights = sum(graph.constants[name].nbytes for name in read if name in graph.constants)
+        described = {node.inputs[number] for node in nodes for number in node.fixed}
+        weights = sum(
+            graph.constants[name].nbytes for name in read if name in graph.constants and name not in described
+        )
         self.tasks.append(
             Task(
                 name=fused_name(nodes) or leader.name,
-                op_type=ge_type(graph, leader),
+                op_type=ge_type(self.w, leader),
                 core_type=self.placement.core_of[leader.name],
                 nodes=tuple(dict.fromkeys(origin for node in nodes for origin in node.sources)),
                 lowered=tuple(node.name for node in nodes),
                 inputs=operands,
                 outputs=results,
                 cost=self.cost(leader, nodes, operands, results, weights),
+                rounded=tuple(node.name for node in nodes if node.rounds),
             )
         )
 
@@ -178,13 +216,13 @@ class _Builder:
         )
         elements = prod(graph.known_shape(leader.outputs[0]))
         if custom is not None:
-            return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader, inputs, outputs))
+            return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader))
         if leader.op_type == "Conv":
             weight = graph.known_shape(leader.inputs[1])
             kernel = prod(weight[2:])
             group = leader.get("group", 1)
-            element = graph.kernel_type(leader).size
-            if is_depthwise(graph, leader):
+            element = self.w.kernel_type(leader).size
+            if is_depthwise(self.w, leader):
                 return replace(base, vector_elements=elements * kernel, depthwise=True, element_bytes=element)
             m, n, k = elements // weight[0], weight[0] // group, -(-weight[1] // 16) * 16 * kernel
             return replace(base, cube=(group, m, k, n), element_bytes=element)
@@ -192,45 +230,59 @@ class _Builder:
             left, right = graph.known_shape(leader.inputs[0]), graph.known_shape(leader.inputs[1])
             k = left[-1]
             n = right[-1] if len(right) > 1 else 1
-            batch = prod(right[:-2]) if len(right) > 2 else 1
+            # Where a batch meets one matrix its rows are one product if a pass has seen it, else one product each.
+            together = leader.kernel == matmul_graph.FLAT_KERNEL
+            batch = 1 if together else prod((right if len(right) > 2 else left)[:-2])
             m = max(1, elements // (n * batch))
-            return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=graph.kernel_type(leader).size)
+            return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=self.w.kernel_type(leader).size)
         if leader.op_type == "ConvTranspose":
             weight, source = graph.known_shape(leader.inputs[1]), graph.known_shape(leader.inputs[0])
             m, k = prod(source) // weight[0], -(-weight[0] // 16) * 16
-            return replace(base, cube=(1, m, k, prod(weight[1:])), element_bytes=graph.kernel_type(leader).size)
+            return replace(base, cube=(1, m, k, prod(weight[1:])), element_bytes=self.w.kernel_type(leader).size)
         if leader.op_type in ("MaxPool", "AveragePool"):
             return replace(base, vector_elements=elements * prod(leader.get("kernel_shape", [1])))
         largest = max((prod(tensor.dims) for tensor in (*inputs, *outputs)), default=elements)
-        passes = sum(PASSES.get(node.op_type, 1) for node in nodes)
+        composed = {node.kernel for node in nodes if node.kernel}
+        passes = sum(COMPOSED.get(kernel, 1) for kernel in composed)
+        passes += sum(PASSES.get(node.op_type, 1) for node in nodes if not node.kernel)
         return replace(base, vector_elements=largest * passes)
 
-    def custom_ns(
-        self, op: custom_ops.CustomOp, node: Node, inputs: tuple[OmTensor, ...], outputs: tuple[OmTensor, ...]
-    ) -> int:
+    def custom_ns(self, op: custom_ops.CustomOp, node: Node) -> int:
+        """What a custom operator says that it takes, for its inputs (constants too) and outputs in the types of now."""
         if op.cost is None:
             return 0
 
-        def types(tensors: tuple[OmTensor, ...]) -> list[custom_ops.TensorType]:
-            return [custom_ops.TensorType(tensor.type.numpy, tensor.dims) for tensor in tensors]
+        def types(names: list[str]) -> list[custom_ops.TensorType]:
+            known = [(self.graph.known_type(name), self.graph.known_shape(name)) for name in names if name]
+            return [custom_ops.TensorType(dtype.numpy, dims) for dtype, dims in known]
 
         attributes = {name: node.get(name) for name in node.attributes}
-        return int(op.cost(self.soc, types(inputs), types(outputs), attributes))
+        return int(op.cost(self.soc, types(node.inputs), types(node.outputs), attributes))
 
 
 def fused_name(nodes: list[Node]) -> str:
     """The name of a fused operator: those of its parts joined, as kernel fusion names it. A part that a pass took in
     (a batch normalisation, a bias) leaves no trace in it."""
-    return "".join(dict.fromkeys(node.sources[0] for node in nodes if node.sources))
+    shown = [node for node in nodes if node.sources and not node.absorbed]
+    return "".join(dict.fromkeys(node.sources[0] for node in shown))
 
 
-def ge_type(graph: Graph, node: Node) -> str:
+def _leader(nodes: list[Node]) -> Node:
+    """The leading node of a fused operator: the one that it is called after."""
+    named = next((node for node in nodes if node.name == node.task), None)
+    return named or next((node for node in nodes if node.op_type != "Cast"), nodes[0])
+
+
+def ge_type(w: Wiring, node: Node) -> str:
     """The GE type of a node."""
+    graph = w.graph
     custom = graph.custom(node)
     if custom is not None:
         return custom.ge_type or custom.op_type
+    if node.kernel:
+        return node.kernel
     if node.op_type == "Conv":
-        if is_depthwise(graph, node):
+        if is_depthwise(w, node):
             return "DepthwiseConv2D"
         return "Conv3D" if len(graph.known_shape(node.inputs[0])) == 5 else "Conv2D"
     if node.op_type == "MatMul" and all(len(graph.known_shape(name)) == 2 for name in node.inputs[:2]):

@@ -32,7 +32,10 @@ class Verbatim(TyperCommand):
 class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
-    ORDER = ("check-env", "env", "learn", "lab", "demo", "run", "atc", "npu-smi", "msprof", "explain", "grade")
+    ORDER = (
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "graph", "compare"),
+        *("npu-smi", "msprof", "explain", "grade", "dev"),
+    )
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: (self.ORDER.index(name), name))
@@ -105,6 +108,34 @@ def atc(ctx: typer.Context) -> None:
     raise typer.Exit(int(_part("atc", "cannlab.atc").main(ctx.args)))
 
 
+@app.command("graph")
+def graph(
+    om: Annotated[Path, typer.Argument(metavar="MODEL.om", help="A compiled model.")],
+    before: Annotated[Path | None, typer.Option("--before", help="The ONNX model that it was compiled from.")] = None,
+    picture: Annotated[Path | None, typer.Option("--picture", help="Write the picture (PNG) to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Show an om's graph: its operators, what each costs, and which pass made it of which ONNX nodes."""
+    from cannlab.cli.graph import run
+
+    raise typer.Exit(run(om, before, picture, as_json=as_json))
+
+
+@app.command("compare")
+def compare(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The original model.")],
+    om: Annotated[Path, typer.Argument(metavar="MODEL.om", help="What atc made of it.")],
+    inputs: Annotated[Path | None, typer.Option("--inputs", help="Arrays by input name (npz); else random.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the random inputs.")] = 0,
+    tolerance: Annotated[float, typer.Option("--tolerance", help="Relative error that makes a layer bad.")] = 0.02,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """Compare an om layer by layer with ONNX Runtime on the original model; exit code 1 if a layer is off."""
+    from cannlab.cli.compare import run
+
+    raise typer.Exit(run(model, om, inputs, seed=seed, tolerance=tolerance, as_json=as_json))
+
+
 @app.command("npu-smi", cls=Verbatim)
 def npu_smi(ctx: typer.Context) -> None:
     """Show the emulated devices: cannlab npu-smi info. All options are npu-smi's own."""
@@ -148,9 +179,25 @@ def lab(
 
 @app.command("learn", cls=Verbatim)
 def learn(ctx: typer.Context) -> None:
-    """The course: start, list, next, check, hint, reset, progress."""
+    """The course: start, update, list, next, check, hint, reset, progress."""
     command = typer.main.get_command(_part("learn", "cannlab.cli.learn").app)
     answer = command.main(args=ctx.args, prog_name="cannlab learn", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
+
+
+@app.command("update", cls=Verbatim)
+def update(ctx: typer.Context) -> None:
+    """Bring your course folder to this version; answers are carried over: cannlab update [DIR]."""
+    command = typer.main.get_command(_part("update", "cannlab.cli.learn").app)
+    answer = command.main(args=["update", *ctx.args], prog_name="cannlab", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
+
+
+@app.command("dev", cls=Verbatim)
+def dev(ctx: typer.Context) -> None:
+    """For authors of lessons: check, new, derive, refresh, try, mutate."""
+    command = typer.main.get_command(_part("dev", "cannlab.cli.dev").app)
+    answer = command.main(args=ctx.args, prog_name="cannlab dev", standalone_mode=False)
     raise typer.Exit(answer if isinstance(answer, int) else 0)
 
 

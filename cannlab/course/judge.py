@@ -22,7 +22,7 @@ from cannlab.course import answer as answers
 from cannlab.course import job as jobs
 from cannlab.course import wire
 from cannlab.course.bundle import Bundle
-from cannlab.course.kernel_replay import Replay, machine_replay
+from cannlab.course.kernel_replay import Refused, Replay, Replayed, arrays, machine_replay, other_values
 from cannlab.course.manifest import Kind, Limits
 from cannlab.course.patience import TooLong, within
 from cannlab.course.record_audit import doubt
@@ -35,6 +35,7 @@ from cannlab.course.spec.requirements import Fact
 from cannlab.course.values import MISSING, kind_of, show
 from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine.core.launch import WARNINGS
+from cannlab.soc import soc as chips
 from cannlab.trace import KernelTrace, Record
 
 _PRINTED = 2000
@@ -52,13 +53,15 @@ class Terms:
     """How an answer is judged.
 
     ``learner`` seeds what differs from learner to learner; ``secret`` is the grader's seed, empty when a learner
-    checks; ``elsewhere`` maps names that the learner's other cells define to where.
+    checks; ``elsewhere`` maps names that the learner's other cells define to where. ``seconds`` lowers the exercise's
+    limits of time (0: as the manifest says).
     """
 
     learner: str = "cannlab"
     secret: str = ""
     elsewhere: Mapping[str, str] | None = None
     compare_placeholder: bool = True
+    seconds: int = 0
 
     @property
     def grading(self) -> bool:
@@ -68,17 +71,18 @@ class Terms:
 
 def draw_cases(check: Check, kind: Kind, terms: Terms) -> list[CaseRun]:
     """The cases of a check with their inputs, from its seed. What depends on the learner stays the learner's."""
-    if check.run.specimens:
-        inputs = [{"specimen": source} for _, source, _ in check.run.specimens]
-        return [CaseRun(n, None, given) for n, given in enumerate(inputs, 1)]
     private = kind in _PRIVATE
     seed = terms.learner if private or not terms.grading else terms.secret
+    if check.run.specimens:
+        # In an order of the seed's: a test that only counts its calls must not know which program comes when.
+        order = _rng(check.exercise, seed, "specimens").permutation(len(check.run.specimens))
+        texts = [(int(index), check.run.specimens[index][1]) for index in order]
+        return [CaseRun(n, index, {"specimen": source}) for n, (index, source) in enumerate(texts, 1)]
     rounds = check.grading_rounds if terms.grading and not private else 1
     cases: list[CaseRun] = []
     for turn in range(rounds):
         for index, size in enumerate(check.sizes):
-            text = f"{check.exercise}/{seed}/{turn}/{index}".encode()
-            rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "little"))
+            rng = _rng(check.exercise, seed, turn, index)
             cases.append(CaseRun(len(cases) + 1, size, check.draw(rng, size)))
     return cases
 
@@ -89,6 +93,12 @@ def graded_limits(limits: Limits, check: Check) -> Limits:
     The clock has twice the room, so that on a busy machine the processor time decides, which is always the same.
     """
     return limits.times(check.grading_rounds, patience=2)
+
+
+def _rng(*names: object) -> np.random.Generator:
+    """A generator that these names seed."""
+    text = "/".join(map(str, names)).encode()
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "little"))
 
 
 def _copy(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,11 +139,6 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         raise wire.BrokenFrame("a case that cannot be read") from problem
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """True if two inputs are not arrays, or arrays of one shape and dtype."""
-    return not isinstance(other, np.ndarray) or (one.shape == other.shape and one.dtype == other.dtype)
-
-
 def _record(data: bytes) -> Record:
     """The record of a case. ValueError if it is none, or one that unpacks to more than any run leaves."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -163,9 +168,9 @@ class Judge:
         self.exercise = bundle.exercise
         self.runner = runner
         self.replay = replay
-        self._chip: Mapping[str, Any] = {}
         self.setup = tuple(answers.to_python(cell) for cell in bundle.part.setup)
         self.limits = self.exercise.limits
+        self._references: list[CaseRun] = []
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -189,7 +194,7 @@ class Judge:
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
         cases = draw_cases(self.check, self.exercise.kind, terms)
         with within(_PATIENCE * self.limits.cpu):
-            outcome = self._run(code, cases)
+            outcome = self._run(code, cases, terms.seconds)
             attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
             for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
                 try:
@@ -200,28 +205,30 @@ class Judge:
         for case in attempt.cases:
             case.touched = outcome.touched
         self._expect(cases)
-        unseen = self._unseen(attempt.cases, stamp) if self.check.run.how == "kernel" else {}
         with within(_PATIENCE * self.limits.cpu):
             for case in attempt.cases:
-                self._examine(case, unseen.get(case.number))
+                self._examine(case, terms)
         cost = self._cost(attempt, cases) if len(attempt.cases) == len(cases) else None
         with within(_PATIENCE * self.limits.cpu):
             return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
 
-    def _run(self, code: str, cases: list[CaseRun]) -> Outcome:
+    def _run(self, code: str, cases: list[CaseRun], seconds: int = 0) -> Outcome:
         inputs = [case.inputs for case in cases]
-        exercise = self.exercise
-        made = jobs.make(exercise.id, self.setup, code, self.check.run, inputs, self.limits, exercise.preload)
+        exercise, limits = self.exercise, self.limits
+        if seconds:
+            limits = replace(limits, cpu=min(limits.cpu, seconds), wall=min(limits.wall, seconds))
+        made = jobs.make(exercise.id, self.setup, code, self.check.run, inputs, limits, exercise.preload)
         return self.runner.run(made)
 
     def _expect(self, cases: list[CaseRun]) -> None:
         """What each case should give."""
         reference = self.check.reference
         if self.check.run.specimens:
-            for case, (_, _, right) in zip(cases, self.check.run.specimens, strict=True):
-                case.expected = "passes" if right else "fails"
+            for case in cases:
+                case.expected = "passes" if self.check.run.specimens[case.size][2] else "fails"
         elif isinstance(reference, Solution):
-            for case, solved in zip(cases, self._solved(cases), strict=True):
+            self._references = self._solved(cases)
+            for case, solved in zip(cases, self._references, strict=True):
                 case.expected = solved.got
         elif reference is not None:
             for case in cases:
@@ -234,38 +241,14 @@ class Judge:
         except RuntimeError:
             return False
 
-    def _unseen(self, cases: list[CaseRun], stamp: Mapping[str, str]) -> dict[int, CaseRun]:
-        """By case: inputs of the same shapes that no answer's process gets, and what they should give."""
-        self._chip = self._launch_of(self._solution(cases[:1])[0]).meta if cases else {}
-        if self.check.run.data_dependent:
-            return {}
-        found = []
-        for case in cases:
-            text = f"{stamp['answer']}/{stamp['seed']}/{case.number}"
-            rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "little"))
-            drawn = self.check.draw(rng, case.size)
-            # Plain arguments (a length, a factor) are part of the instructions: they stay.
-            inputs = {
-                name: drawn[name] if isinstance(value, np.ndarray) else value for name, value in case.inputs.items()
-            }
-            if all(_alike(inputs[name], value) for name, value in case.inputs.items()):
-                found.append(CaseRun(case.number, case.size, inputs))
-        self._expect(found)
-        return {case.number: case for case in found}
-
-    @staticmethod
-    def _launch_of(case: CaseRun) -> KernelTrace:
-        """The launch that counts. ValueError if there is none."""
-        if case.record is None or not case.record.kernels:
-            raise ValueError("no launch")
-        return case.record.kernels[-1]
-
     def _solved(self, cases: list[CaseRun]) -> list[CaseRun]:
         """The solved cell's runs of the same inputs, replayed if they are kernels."""
         runs = self._solution(cases)
         if self.check.run.how == "kernel":
             for run in runs:
                 self._replay(run)
+                if run.refused is not None:
+                    raise RuntimeError(f"the solution of {self.exercise.id} is refused: {run.refused.what}")
         return runs
 
     def _solution(self, cases: list[CaseRun]) -> list[CaseRun]:
@@ -282,24 +265,22 @@ class Judge:
 
     # -- looking at a case -------------------------------------------------------------------------
 
-    def _examine(self, case: CaseRun, unseen: CaseRun | None = None) -> None:
+    def _examine(self, case: CaseRun, terms: Terms) -> None:
         """Replay, compare, and read the requirements of one case."""
         allowed = WARNINGS.union(self.check.faults)
         case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
         if case.raised is None:
             self._disbelieve(case)
-        told = case.got
+        claimed = case.got
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
-        if case.raised is None and case.expected is not MISSING:
+        if case.raised is not None or case.refused is not None:
+            return
+        if case.expected is not MISSING:
             case.difference = self._difference(case)
-            if case.difference is None and told is not case.got:
-                # The instructions are right; launched on other arrays they give something else all the same.
-                case.difference = self.check.compare.difference(told, case.expected)
-                case.got = case.got if case.difference is None else told
-        if case.raised is None and case.difference is None and unseen is not None:
-            self._try_unseen(case, unseen)
-        if case.raised is None:
+            if self.check.run.how == "kernel":
+                self._origin(case, claimed, terms)
+        if case.refused is None:
             case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
 
     @staticmethod
@@ -320,7 +301,7 @@ class Judge:
     def _difference(self, case: CaseRun) -> Difference | None:
         if not self.check.run.specimens:
             return self.check.compare.difference(case.got, case.expected)
-        title, _, right = self.check.run.specimens[case.number - 1]
+        title, _, right = self.check.run.specimens[case.size]
         plain = isinstance(case.got, list) and len(case.got) == 2
         outcome, message = case.got if plain else ("", "")
         if outcome == case.expected:
@@ -341,41 +322,68 @@ class Judge:
     def _replay(self, case: CaseRun) -> None:
         """Replace a kernel's result by what its record gives on the judge's own inputs."""
         case.got = MISSING
-        try:
-            launch = self._launch_of(case)
-        except ValueError:
-            case.raised = Raised("", "", "no_launch", self.check.run.name)
+        launches = [] if case.record is None else case.record.kernels
+        if not launches:
+            case.refused = diagnose("course.no_launch", name=self.check.run.name)
             return
-        arrays = {name: value.copy() for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
         try:
-            # A faster chip or a laxer rule than the exercise's own would be told by the record too.
-            for name, wanted in (("soc", self._chip.get("soc")), ("sync", "strict")):
-                if self._chip.get(name) == wanted != launch.meta.get(name):
-                    raise ValueError(f"{name} is {launch.meta.get(name)!r} and not {wanted!r}")
-            replayed = self.replay(launch, list(arrays.values()))
-        except Exception as problem:
-            # The record is a stranger's: whatever its replay trips over is the stranger's doing.
-            case.raised = Raised(type(problem).__name__, f"the launch cannot be replayed: {problem}", "launch")
+            found = self._launch(launches[-1], case.inputs)
+        except Refused as problem:
+            case.refused = problem.diagnosis
             return
-        after = dict(zip(arrays, replayed.arguments, strict=False))
-        out = self.check.run.out
-        case.got = after.get(out[0], MISSING) if len(out) == 1 else {name: after.get(name) for name in out}
+        case.got = self._written(found)
         known = {fault.get("rule") for fault in case.faults}
-        found = (d.to_dict() for d in replayed.diagnoses if d.rule not in known and d.rule not in self.check.faults)
-        case.faults = (*case.faults, *found)
-        case.replay_ns = replayed.ns
+        new = (d.to_dict() for d in found.diagnoses if d.rule not in known and d.rule not in self.check.faults)
+        case.faults = (*case.faults, *new)
+        case.replay_ns, case.kernel = found.ns, found.facts
 
-    def _try_unseen(self, case: CaseRun, unseen: CaseRun) -> None:
-        """The same instructions on inputs that the answer never saw."""
-        other = CaseRun(unseen.number, unseen.size, unseen.inputs, expected=unseen.expected, record=case.record)
-        self._replay(other)
-        if other.raised is not None or self._difference(other) is not None:
-            case.raised = Raised("", "", "baked")
+    def _launch(self, trace: KernelTrace, inputs: Mapping[str, Any]) -> Replayed:
+        run = self.check.run
+        return self.replay(trace, _copy(inputs), run.soc or chips.current().name, run.sync)
+
+    def _written(self, found: Replayed) -> Any:
+        out = self.check.run.out
+        if len(out) == 1:
+            return found.arguments.get(out[0], MISSING)
+        return {name: found.arguments.get(name) for name in out}
+
+    def _origin(self, case: CaseRun, claimed: Any, terms: Terms) -> None:
+        """Where a kernel's result comes from: refused if the host made it, if the answer's own arrays do not show it,
+        or if it holds for these values only. What the answer claims can only harm it.
+        """
+        run, same = self.check.run, self.check.compare.same
+        names = ", ".join(arrays(case.inputs))
+        out = ", ".join(run.out)
+        if case.difference is not None:
+            if not case.faults and same(claimed, case.expected):
+                case.refused = diagnose("course.kernel_elsewhere", name=out, names=names)
+            return
+        if not same(claimed, case.expected):
+            case.refused = diagnose("course.kernel_order", name=out, names=names)
+            return
+        if not run.from_data:
+            return
+        assert case.record is not None
+        rng = _rng(self.exercise.id, terms.secret or terms.learner, "other values", case.number)
+        inputs = other_values(case.inputs, self.check.draw(rng, case.size), rng, run.out)
+        found = self._launch(case.record.kernels[-1], inputs)
+        if not same(self._written(found), self._wanted(case, inputs)):
+            case.refused = diagnose("course.kernel_fixed", name=out)
+
+    def _wanted(self, case: CaseRun, inputs: dict[str, Any]) -> Any:
+        """What a kernel should give on other values than the case's."""
+        reference = self.check.reference
+        if not isinstance(reference, Solution):
+            assert reference is not None
+            return reference(**_copy(inputs))
+        solved = self._references[case.number - 1].record
+        assert solved is not None
+        return self._written(self._launch(solved.kernels[-1], inputs))
 
     def _cost(self, attempt: Attempt, cases: list[CaseRun]) -> CostReport | None:
         """Cost against the solved cell's, in the same run."""
         target = self.check.cost
-        if target is None or any(case.raised is not None for case in attempt.cases):
+        if target is None or any(case.raised is not None or case.refused is not None for case in attempt.cases):
             return None
         try:
             got = sum(target.of(case) for case in attempt.cases)
@@ -478,7 +486,7 @@ class Judge:
         if case is None:
             return None
         if self.check.run.specimens:
-            return CaseReport(case.number, (("program", self.check.run.specimens[case.number - 1][0]),))
+            return CaseReport(case.number, (("program", self.check.run.specimens[case.size][0]),))
         inputs = tuple((name, show(value)) for name, value in case.inputs.items())
         if case.difference is None:
             return CaseReport(case.number, inputs) if inputs else None
@@ -488,6 +496,9 @@ class Judge:
 
     def _misconception(self, seen: Misconception, attempt: Attempt) -> Diagnosis:
         if seen.fault and not seen.what:
+            refused = next((c.refused for c in attempt.cases if c.refused and c.refused.rule == seen.fault), None)
+            if refused is not None:
+                return refused
             found = next(f for case in attempt.cases for f in case.faults if f.get("rule") == seen.fault)
             return Diagnosis.from_dict(found)
         return diagnose(
@@ -524,6 +535,8 @@ class Judge:
                 reference=cost.reference,
                 unit=cost.unit,
             )
+        if first.refused is not None:
+            return first.refused
         if first.faults and (first.raised is None or first.raised.type != "NameError"):
             # What the machine saw is the cause of an error that followed from it.
             return _machine_diagnosis(first.faults[0])
@@ -563,14 +576,10 @@ class Judge:
             return diagnose("course.command_quotes", message=raised.message)
         if raised.part == "touched":
             return diagnose("course.touched", name=raised.message)
-        if raised.part == "baked":
-            return diagnose("course.baked_result")
         if raised.part == "record":
             return diagnose("course.altered_record", found=raised.message)
         if raised.part == "too_big":
             return diagnose("course.too_big", mib=limits.result)
-        if raised.part == "no_launch":
-            return diagnose("course.no_launch", name=raised.name)
         if raised.type == "MemoryError":
             return diagnose("course.memory", mib=limits.memory, case=case.number)
         if raised.type == "SystemExit":

@@ -1,6 +1,6 @@
 """The registry of custom operators: what atc accepts beyond the built-in ones, and what the executor runs for them.
 
-A custom operator is a Python callable on numpy arrays (which may launch a kernel of the learner's). atc asks it for
+A custom operator is a Python callable on numpy arrays; the face asc makes one of a kernel. atc asks it for
 the shapes of its outputs, the executor runs it between two parts of the graph.
 """
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cannlab.soc import Soc
+    from cannlab.trace import KernelTrace
 
 Attributes = Mapping[str, Any]
 """Attributes of a node: int, float, bytes, lists of these, or numpy arrays."""
@@ -28,6 +29,14 @@ class TensorType:
     dims: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run of a custom operator gave: its outputs, and the instruction traces of the kernels that it launched."""
+
+    outputs: Sequence[NDArray[Any]]
+    kernels: tuple[KernelTrace, ...] = ()
+
+
 def _same_as_first(inputs: Sequence[TensorType], attributes: Attributes) -> list[TensorType]:
     return [inputs[0]]
 
@@ -39,7 +48,8 @@ class CustomOp:
     Attributes:
         domain: ONNX domain of its nodes; "ai.onnx" is the default domain.
         op_type: ONNX type of its nodes; letters count.
-        run: ``run(inputs, attributes) -> outputs``, numpy arrays both ways.
+        run: ``run(inputs, attributes) -> outputs``, numpy arrays both ways, or a :class:`Ran`. It may raise
+            ``TaskFault``.
         opsets: opset versions of the domain that it is registered for; () for every one.
         infer: ``infer(inputs, attributes) -> outputs``, types and shapes; like the first input by default.
         cost: ``cost(soc, inputs, outputs, attributes) -> ns``; None lets the time model count bytes and elements.
@@ -50,7 +60,7 @@ class CustomOp:
 
     domain: str
     op_type: str
-    run: Callable[[list[NDArray[Any]], Attributes], Sequence[NDArray[Any]]]
+    run: Callable[[list[NDArray[Any]], Attributes], Sequence[NDArray[Any]] | Ran]
     opsets: tuple[int, ...] = ()
     infer: Callable[[Sequence[TensorType], Attributes], Sequence[TensorType]] = _same_as_first
     cost: Callable[[Soc, Sequence[TensorType], Sequence[TensorType], Attributes], int] | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from cannlab.machine.work import Work
 from cannlab.om import OmModel
 from cannlab.om.errors import om_error
 from cannlab.soc import Soc
+from cannlab.trace import KernelTrace
 
 THREADS = 1
 """Threads of ONNX Runtime: one, so that results and forked processes are the same everywhere."""
@@ -45,14 +46,17 @@ class _Session:
     weights: Mapping[str, NDArray[Any]]
     """Weights that the session reads in place."""
 
-    def run(self, values: Values) -> None:
+    def run(self, values: Values) -> tuple[KernelTrace, ...]:
         feeds = {name: values[name] for name in self.inputs}
         values.update(zip(self.outputs, self.session.run(list(self.outputs), feeds), strict=True))
+        return ()
 
 
 @dataclass(frozen=True)
 class _Custom:
-    """A custom operator of the graph."""
+    """A custom operator of the graph; ``operator`` is its position in the om's task list."""
+
+    operator: int
 
     op: custom_ops.CustomOp
     inputs: tuple[str, ...]
@@ -60,10 +64,12 @@ class _Custom:
     dtypes: tuple[np.dtype[Any], ...]
     attributes: custom_ops.Attributes
 
-    def run(self, values: Values) -> None:
-        results = self.op.run([values[name] for name in self.inputs], self.attributes)
+    def run(self, values: Values) -> tuple[KernelTrace, ...]:
+        ran = self.op.run([values[name] for name in self.inputs], self.attributes)
+        results, kernels = (ran.outputs, ran.kernels) if isinstance(ran, custom_ops.Ran) else (ran, ())
         for name, dtype, result in zip(self.outputs, self.dtypes, results, strict=True):
             values[name] = np.ascontiguousarray(result, dtype=dtype)
+        return kernels
 
 
 class Model:
@@ -109,18 +115,23 @@ class Model:
             inputs: one array for each of ``om.inputs``, of its dtype and shape.
 
         Returns:
-            One array for each of ``om.outputs``, and the work (the same for every run).
+            One array for each of ``om.outputs``, and the work (the same for every run but for the traces of kernels).
 
         Raises:
             OmError: rules ``om.input_count``, ``om.input``.
+            TaskFault: a kernel of a custom operator broke a rule.
         """
         self._check(inputs)
         with self._lock:
             values: Values = dict(self._constants)
             values.update(zip(self._inputs, inputs, strict=True))
+            operators = list(self.work.operators)
             for part in self._parts:
-                part.run(values)
-        return [np.ascontiguousarray(values[name]) for name in self._outputs], self.work
+                kernels = part.run(values)
+                if kernels and isinstance(part, _Custom):
+                    operators[part.operator] = replace(operators[part.operator], kernel=kernels[0])
+        work = replace(self.work, operators=tuple(operators))
+        return [np.ascontiguousarray(values[name]) for name in self._outputs], work
 
     def _is_custom(self, node: onnx.NodeProto) -> bool:
         domain = node.domain or "ai.onnx"
@@ -134,6 +145,7 @@ class Model:
         op = custom_ops.find(node.domain, node.op_type)
         assert op is not None
         return _Custom(
+            operator=lowered.task_of[node.name],
             op=op,
             inputs=tuple(name for name in node.input if name),
             outputs=tuple(node.output),

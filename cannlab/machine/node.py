@@ -23,7 +23,7 @@ from cannlab.machine.stream import Stream, deadlock
 from cannlab.machine.tasks import Task
 from cannlab.machine.work import Work
 from cannlab.soc import Soc
-from cannlab.trace import Record, TaskKind
+from cannlab.trace import KernelTrace, Record, TaskKind
 
 STREAM_TIMEOUT = 507046
 """A wait for a stream ran into its timeout. Source: pyacl-semantics 4."""
@@ -138,10 +138,13 @@ class Machine:
     ) -> int:
         """Append finished work to record.tasks: one row, its kernel trace, its operators. Returns its row."""
         record, number = self.record, self.record.strings.number
-        kernel = -1
-        if work.kernel is not None:
-            kernel = len(record.kernels)
-            record.kernels.append(work.kernel)
+
+        def kept(trace: KernelTrace | None) -> int:
+            if trace is None:
+                return -1
+            record.kernels.append(trace)
+            return len(record.kernels) - 1
+
         row = record.tasks.append(
             device,
             stream,
@@ -155,7 +158,7 @@ class Machine:
             bytes,
             blocks,
             -1,
-            kernel,
+            kept(work.kernel),
             spot.file,
             spot.line,
         )
@@ -174,7 +177,7 @@ class Machine:
                 operator.bytes,
                 operator.blocks,
                 row,
-                -1,
+                kept(operator.kernel),
                 spot.file,
                 spot.line,
             )

@@ -60,6 +60,7 @@ class Lowered:
         self.infos = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
         self.inputs = tuple(info.name for info in graph.input)
         self.outputs = tuple(info.name for info in graph.output)
+        self.rounded = {node for task in om.tasks for node in task.rounded}
         self.task_of = {node: number for number, task in enumerate(om.tasks) for node in task.lowered}
         self.consumers: dict[str, list[onnx.NodeProto]] = {}
         for node in graph.node:
@@ -77,7 +78,9 @@ class Lowered:
         return bool(name) and self.type_of(name) == TensorProto.FLOAT16
 
     def leaves(self, name: str, node: onnx.NodeProto) -> bool:
-        """True if a tensor that ``node`` writes is read outside its fused operator."""
+        """True if a tensor that ``node`` writes is read outside its fused operator, or stored inside it."""
+        if node.name in self.rounded:
+            return True
         task = self.task_of.get(node.name)
         readers = self.consumers.get(name, ())
         return task is None or name in self.outputs or any(self.task_of.get(reader.name) != task for reader in readers)

@@ -18,6 +18,7 @@ class Operator:
         ns: how long it took, simulated.
         blocks: on how many cores it ran.
         bytes: global memory that it read and wrote.
+        kernel: the instruction trace of the kernel of the learner's that it is; None for the chip's own operators.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Operator:
     ns: int
     blocks: int
     bytes: int
+    kernel: KernelTrace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from cannlab.om.errors import om_error
-from cannlab.om.model import OmModel, OmTensor, Task
+from cannlab.om.model import Fusion, OmModel, OmTensor, Task
 
 MAGIC = b"CNLABOM\0"
 REAL_MAGIC = b"IMOD"
@@ -76,6 +76,7 @@ def to_bytes(model: OmModel) -> bytes:
         "command": model.command,
         "gears": dict(model.gears),
         "aipp": dict(model.aipp),
+        "fusions": [fusion.to_json() for fusion in model.fusions],
     }
     partitions: list[tuple[Partition, bytes | memoryview]] = [
         (Partition.META, _json(meta)),
@@ -200,6 +201,7 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
             gears=meta["gears"],
             aipp=meta["aipp"],
             encrypted=bool(flags & _ENCRYPTED),
+            fusions=tuple(Fusion.from_json(fusion) for fusion in meta.get("fusions", ())),
         )
     except (ValueError, KeyError, TypeError) as problem:
         # The checksums fit, so the writer was broken, not the file; still no traceback for the one who loads it.

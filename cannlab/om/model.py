@@ -112,6 +112,7 @@ class Task:
         inputs: activations that it reads.
         outputs: activations that it writes.
         cost: inputs of the time model.
+        rounded: those of ``lowered`` whose results are stored in their own type although they stay inside.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Task:
     inputs: tuple[OmTensor, ...]
     outputs: tuple[OmTensor, ...]
     cost: Cost
+    rounded: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -136,6 +138,7 @@ class Task:
             "inputs": [tensor.to_json() for tensor in self.inputs],
             "outputs": [tensor.to_json() for tensor in self.outputs],
             "cost": cost,
+            **({"rounded": list(self.rounded)} if self.rounded else {}),
         }
 
     @classmethod
@@ -152,7 +155,33 @@ class Task:
             inputs=tuple(OmTensor.from_json(tensor) for tensor in data["inputs"]),
             outputs=tuple(OmTensor.from_json(tensor) for tensor in data["outputs"]),
             cost=Cost(**cost),
+            rounded=tuple(str(node) for node in data.get("rounded", ())),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """One effect of a step of the compiler.
+
+    Attributes:
+        name: the fusion pass (or the step that always runs).
+        nodes: names of the ONNX nodes that it took.
+        into: name of the lowered node that leads the operator they are in; "" if they are gone.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    into: str
+
+    def to_json(self) -> list[Any]:
+        """Plain data."""
+        return [self.name, list(self.nodes), self.into]
+
+    @classmethod
+    def from_json(cls, data: Any) -> Fusion:
+        """The inverse of :meth:`to_json`; ValueError or TypeError for anything else."""
+        name, nodes, into = data
+        return cls(str(name), tuple(str(node) for node in nodes), str(into))
 
 
 @dataclass(frozen=True)
@@ -176,6 +205,7 @@ class OmModel:
         gears: dynamic-shape gears; empty for a static model.
         aipp: AIPP configuration; empty without.
         encrypted: True if the weights are encrypted.
+        fusions: what the compiler's steps did, in order.
     """
 
     name: str
@@ -194,6 +224,7 @@ class OmModel:
     gears: Mapping[str, Any] = field(default_factory=dict)
     aipp: Mapping[str, Any] = field(default_factory=dict)
     encrypted: bool = False
+    fusions: tuple[Fusion, ...] = ()
 
     @property
     def weight_size(self) -> int:

@@ -143,7 +143,7 @@ def test_batch_norm_alone(tmp_path):
     x = models.random(2, 3, 4, 4)
     compiled = models.convert(made, tmp_path)
     np.testing.assert_allclose(models.run(compiled, x)[0], models.reference(made, x)[0], atol=1e-2)
-    assert "BatchNorm" in [task.op_type for task in compiled.tasks]
+    assert "BNInfer" in [task.op_type for task in compiled.tasks]
 
 
 def test_several_inputs_and_outputs(tmp_path):

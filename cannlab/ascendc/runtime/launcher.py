@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import Chosen, chip
 from cannlab.errors import Diagnosis
 from cannlab.machine import core
@@ -17,6 +20,7 @@ from cannlab.machine import core
 if TYPE_CHECKING:
     from cannlab.machine import Machine, Stream, Work
     from cannlab.machine.core import Launch, Result
+    from cannlab.soc import Soc
 
 
 class KernelError(RuntimeError):
@@ -41,6 +45,37 @@ class LaunchOptions:
 
     core_num: int = 0
     stream: Any = None
+
+
+class _Detached(threading.local):
+    """Per thread: where launches go that are not the machine's."""
+
+    into: Detached | None = None
+
+
+@dataclass
+class Detached:
+    """Launches without a machine: they run on the arrays, and no copy, call or task is recorded.
+
+    Attributes:
+        soc: the chip. results: what each launch came to, in order.
+    """
+
+    soc: Soc
+    results: list[Result] = field(default_factory=list)
+
+
+_detached = _Detached()
+
+
+@contextmanager
+def detached(soc: Soc) -> Iterator[Detached]:
+    """Let this thread's launches run on a chip without a machine."""
+    before, _detached.into = _detached.into, Detached(soc)
+    try:
+        yield _detached.into
+    finally:
+        _detached.into = before
 
 
 class HostArray:
@@ -79,6 +114,8 @@ def run(
         return None
     if options.core_num <= 0:
         raise ValueError("Core number should be large than 0")
+    if _detached.into is not None:
+        return _run_detached(_detached.into, name, body, arrays, scalars, options, sync)
     from cannlab.ascendc.lib import runtime as rt
     from cannlab.machine import TaskFault, Work, machine
 
@@ -109,6 +146,28 @@ def run(
     assert result is not None
     for array, data in zip(arrays, result.outputs, strict=True):
         array.copy_back(data)
+    return result
+
+
+def _run_detached(
+    into: Detached,
+    name: str,
+    body: Callable[[Launch], None],
+    arrays: list[HostArray],
+    scalars: list[Any],
+    options: LaunchOptions,
+    sync: str,
+) -> Result:
+    inputs = [array.array for array in arrays]
+    try:
+        result = core.run(name, body, inputs, options.core_num, soc=into.soc, sync=sync, scalars=scalars)
+    except core.KernelFault as fault:
+        raise KernelError([fault.diagnosis]) from fault
+    if result.diagnoses:
+        raise KernelError(result.diagnoses)
+    for array, data in zip(arrays, result.outputs, strict=True):
+        array.copy_back(data)
+    into.results.append(result)
     return result
 
 
@@ -155,3 +214,7 @@ def _submit(
             code = stream.synchronize()
         call.code = code
     return code
+
+
+def __getattr__(name: str) -> Any:
+    return missing_names("asc.runtime.launcher", name)

@@ -7,6 +7,7 @@ import onnxruntime
 
 from cannlab.atc.errors import atc_error
 from cannlab.atc.graph import Graph, Node
+from cannlab.atc.wiring import Wiring
 from cannlab.machine.ort_errors import ORT_ERRORS
 
 NAME = "ConstantFoldingPass"
@@ -55,11 +56,12 @@ def _fold_constants(graph: Graph) -> bool:
     if not chosen:
         return False
     inside = set(map(id, chosen))
+    w = Wiring(graph)
     wanted = [
         name
         for node in chosen
         for name in node.outputs
-        if name and any(id(reader) not in inside for reader in graph.readers(name))
+        if name and any(id(reader) not in inside for reader in w.readers(name))
     ]
     if wanted:
         part = Graph(graph.name, graph.opsets)

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cannlab.atc.passes.registry import PASSES, UB
+from cannlab.atc.passes.registry import GRAPH, UB
+from cannlab.atc.passes.report import Report
 
 FILE = "fusion_result.json"
 
 
-def text(effects: dict[str, int]) -> str:
+def text(reports: Sequence[Report]) -> str:
     """The content of the file."""
-    graph_fusion: dict[str, Any] = {}
-    ub_fusion: dict[str, Any] = {}
-    for item in PASSES:
-        if item.name not in effects:
-            continue
-        times = str(effects[item.name])
-        entry = {"effect_times": times, "match_times": times}
-        if item.kind == UB:
-            ub_fusion[item.name] = {**entry, "repository_hit_times": "0"}
-        else:
-            graph_fusion[item.name] = entry
-    content = [{"session_and_graph_id": "0_0", "graph_fusion": graph_fusion, "ub_fusion": ub_fusion}]
+    found: dict[str, dict[str, Any]] = {GRAPH: {}, UB: {}}
+    for report in reports:
+        entry = {"effect_times": str(report.effect_times), "match_times": str(report.match_times)}
+        if report.kind == UB:
+            entry["repository_hit_times"] = "0"
+        if report.kind in found:
+            found[report.kind][report.name] = entry
+    content = [{"session_and_graph_id": "0_0", "graph_fusion": found[GRAPH], "ub_fusion": found[UB]}]
     return json.dumps(content, indent=4, sort_keys=True) + "\n"
 
 
-def write(effects: dict[str, int]) -> None:
+def write(reports: Sequence[Report]) -> None:
     """Write the file into the working directory, or below ``ASCEND_WORK_PATH``. OSError if that fails.
 
     Source: pyacl-and-atc 5.
@@ -39,7 +37,7 @@ def write(effects: dict[str, int]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{FILE}.part"
     try:
-        part.write_text(text(effects), encoding="utf-8")
+        part.write_text(text(reports), encoding="utf-8")
         part.replace(folder / FILE)
     except BaseException:
         part.unlink(missing_ok=True)

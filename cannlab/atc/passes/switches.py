@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 from cannlab.atc.errors import atc_error
-from cannlab.atc.passes.registry import GRAPH, UB, Pass, known
+from cannlab.atc.passes.registry import GRAPH, UB, Pass, kept_on, known, on_by_default
 from cannlab.atc.source import read_file
 
 
 class Switches:
-    """What a switch file says. ``ALL`` counts for the passes that are not named themselves."""
+    """What a switch file says. ``ALL`` counts for the passes that are not named themselves; ``ALL: off`` leaves those
+    on without which models may not work. Source: pyacl-and-atc 5."""
 
     def __init__(self, named: dict[str, bool] | None = None, everything: dict[str, bool] | None = None) -> None:
         self.named = named or {}
@@ -18,7 +19,12 @@ class Switches:
 
     def enabled(self, item: Pass) -> bool:
         """True if a pass is to run."""
-        return self.named.get(item.name, self.everything.get(item.kind, True))
+        if item.name in self.named:
+            return self.named[item.name]
+        everything = self.everything.get(item.kind)
+        if everything is None:
+            return on_by_default(item.kind, item.name)
+        return everything or (item.name in kept_on() and on_by_default(item.kind, item.name))
 
 
 def read(path: str) -> Switches:
