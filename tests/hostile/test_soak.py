@@ -64,6 +64,7 @@ def _state(pid: int, folder: Path) -> dict[str, object]:
 def test_a_hundred_hostile_answers_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
+    others = set(_children(os.getpid()))
     client = Client()
     honest = f"# exercise: 01_target.scale\n{attacks.SOLUTIONS['scale']}"
     corpus = [answer for answer in attacks.answers(*attacks.ATTACKED) if answer.name in _QUICK]
@@ -86,4 +87,4 @@ def test_a_hundred_hostile_answers_leave_nothing(tmp_path: Path, monkeypatch: py
     time.sleep(0.3)
     # onnxruntime writes this one when it is imported.
     assert [path.name for path in tmp_path.iterdir() if path.name != ".ses"] == []
-    assert not _children(os.getpid())
+    assert set(_children(os.getpid())) <= others
