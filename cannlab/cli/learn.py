@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from cannlab.course.layout import Layout
     from cannlab.course.learner import Folder
     from cannlab.course.manifest import Exercise, Lesson
-    from cannlab.course.progress import State
+    from cannlab.course.progress import Progress, State
     from cannlab.course.result import Result
 
 app = typer.Typer(
@@ -57,10 +58,26 @@ def _folder() -> Folder:
     return Folder.here(_layout())
 
 
-def _state() -> State:
-    from cannlab.course.progress import Progress
+def _progress() -> Progress:
+    """The progress at the working directory. CannlabError (course.outside) if the learner's folder is elsewhere."""
+    from cannlab.course.progress import Progress, outside
 
-    return Progress.here().read()
+    elsewhere = outside()
+    if elsewhere is not None:
+        raise elsewhere
+    return Progress.here()
+
+
+def _state() -> State:
+    return _progress().read()
+
+
+def _shown(path: str) -> str:
+    """A path in the learner's folder as it is typed from the working directory."""
+    from cannlab.course.progress import folder_near
+
+    root, here = folder_near(), Path.cwd().resolve()
+    return path if root is None else os.path.relpath(root / path, here)
 
 
 def _exercise(layout: Layout, name: str) -> tuple[Exercise, Lesson]:
@@ -134,8 +151,8 @@ def next_() -> None:
             if (entry is not None and entry.passed) or exercise.stretch:
                 continue
             typer.echo(f"{exercise.id}  {exercise.title}")
-            typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
-            typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
+            typer.echo(f"  lesson:   {_shown(f'notebooks/{lesson.level}/{lesson.id}.ipynb')}")
+            typer.echo(f"  workbook: {_shown(f'exercises/{lesson.level}/{lesson.id}.ipynb')}")
             typer.echo(f"  then:     cannlab learn check {exercise.id}")
             return
     typer.echo("Everything that this version holds is passed. See: cannlab learn list")
@@ -191,7 +208,7 @@ def hint(exercise: _NAME) -> None:
     """Show the next hint of an exercise."""
     from cannlab.course import hints
 
-    typer.echo(hints.next_hint(exercise).text())
+    typer.echo(hints.next_hint(exercise, _progress()).text())
 
 
 @app.command()
@@ -206,7 +223,7 @@ def reset(
     if not yes:
         typer.confirm(f"Replace your cell of {entry.id} by the one that was given?", abort=True)
     backup = folder.reset(entry, lesson)
-    typer.echo(f"{entry.id} is as it was given; your workbook before that: {backup.relative_to(folder.root)}")
+    typer.echo(f"{entry.id} is as it was given; your workbook before that: {_shown(str(backup))}")
     typer.echo("If it is open in JupyterLab, reload it there: File, Reload Notebook from Disk")
 
 
