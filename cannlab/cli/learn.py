@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -127,6 +128,8 @@ def list_() -> None:
     """Show all lessons and exercises, and what you have passed."""
     layout, state = _layout(), _state()
     for lesson in layout.course.lessons:
+        if lesson.later and not _available(layout, lesson):
+            continue
         left = "" if _available(layout, lesson) else "  (not in this version yet)"
         done = f"{_done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
         typer.echo(f"{lesson.id:<20} {lesson.level:<13} {lesson.minutes:>3} min  {done:>7}  {lesson.title}{left}")
@@ -136,6 +139,9 @@ def list_() -> None:
             stretch = "  (stretch)" if exercise.stretch else ""
             typer.echo(f"  {mark} {exercise.id:<34} {exercise.title}{stretch}")
     typer.echo("+ passed   . tried")
+    coming = [lesson.id for lesson in layout.course.lessons if lesson.later and not _available(layout, lesson)]
+    if coming:
+        typer.echo(textwrap.fill(f"To come, not in this version: {', '.join(coming)}", 100, subsequent_indent="  "))
 
 
 @app.command("next")
@@ -143,18 +149,26 @@ def list_() -> None:
 def next_() -> None:
     """Say which exercise comes next and where it is."""
     layout, state = _layout(), _state()
+    stretch: list[str] = []
     for lesson in layout.course.lessons:
         if not _available(layout, lesson):
             continue
         for exercise in lesson.exercises:
             entry = state.exercises.get(exercise.id)
-            if (entry is not None and entry.passed) or exercise.stretch:
+            if entry is not None and entry.passed:
+                continue
+            if exercise.stretch:
+                stretch.append(exercise.id)
                 continue
             typer.echo(f"{exercise.id}  {exercise.title}")
             typer.echo(f"  lesson:   {_shown(f'notebooks/{lesson.level}/{lesson.id}.ipynb')}")
             typer.echo(f"  workbook: {_shown(f'exercises/{lesson.level}/{lesson.id}.ipynb')}")
             typer.echo(f"  then:     cannlab learn check {exercise.id}")
             return
+    if stretch:
+        word = "exercise" if len(stretch) == 1 else "exercises"
+        typer.echo(f"All is passed but the stretch {word}: {', '.join(stretch)}")
+        return
     typer.echo("Everything that this version holds is passed. See: cannlab learn list")
 
 

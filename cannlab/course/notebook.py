@@ -82,17 +82,17 @@ def check(exercise: str) -> Result | None:
         return Result(exercise, "", Verdict.ERROR, diagnosis=problem.diagnosis)
 
 
-def hint(exercise: str) -> Hint | Result | None:
-    """Show the next hint of an exercise. A Result with its diagnosis if there is no such exercise."""
+def hint(exercise: str) -> Hint | None:
+    """Show the next hint of an exercise; if there is no such exercise, print why and give None."""
     if _player() is not None:
         return None
     from cannlab.course import hints
-    from cannlab.course.result import Result, Verdict
 
     try:
         return hints.next_hint(exercise, _progress()[0])
     except CannlabError as problem:
-        return Result(exercise, "", Verdict.ERROR, diagnosis=problem.diagnosis)
+        print(problem.diagnosis.text(), file=sys.stderr)
+        return None
 
 
 def given(exercise: str) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def test_every_other_difference_is_reported_with_its_cell(old: list[Any], new: l
 def test_slow_cells_and_errors_are_reported() -> None:
     cell = new_code_cell("x", execution_count=1)
     executed = outputs.Executed(new_notebook(cells=[cell]), (outputs.NOTEBOOK_SECONDS + 1,), "ValueError: v")
-    found = [str(problem) for problem in outputs.compare(new_notebook(cells=[cell]), executed, "n.ipynb", timed=True)]
+    problems = outputs.compare(new_notebook(cells=[cell]), executed, "n.ipynb") + outputs.slow(executed, "n.ipynb")
+    found = [str(problem) for problem in problems]
     assert len(found) == 3
     assert "ValueError: v" in found[0]
 

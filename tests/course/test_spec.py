@@ -239,7 +239,8 @@ def test_a_command_may_be_made_in_steps_and_must_be_text() -> None:
     assert judge(COMMAND, good, kind=Kind.COMMAND).passed
     wrong = judge(COMMAND, "command = ['atc']", kind=Kind.COMMAND).diagnosis
     assert wrong is not None
-    assert wrong.rule == "course.wrong_type"
+    assert wrong.rule == "course.command_text"
+    assert wrong.what == "command is a list; a command must be a text."
 
 
 TESTS = Check(
