@@ -204,7 +204,8 @@ def how_many_right(noun: str) -> Requirement:
             found = got if isinstance(got, (list, tuple)) else []
             right = sum(_alike(one, other) for one, other in zip(found, expected, strict=False))
         text = f"{right} of {len(expected)} {noun} right{missing}"
-        return Fact("how_many_right", right == len(expected), text, "Go through them one by one.")
+        ok = right == len(expected)
+        return Fact("how_many_right", ok, "" if ok else text, "Go through them one by one.")
 
     return ask
 
