@@ -38,6 +38,7 @@ def shown() -> list[Any]:
         'check("01_tiny.totl")',
         BROKEN,
         CHECK,
+        'hint("01_tiny.nope")',
     ]
     notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     notebook.cells[10].metadata["tags"] = ["raises-exception"]
@@ -73,6 +74,12 @@ def test_hints_and_inputs_are_shown(shown: list[Any]) -> None:
 
 def test_an_unknown_exercise_has_a_diagnosis(shown: list[Any]) -> None:
     assert "Did you mean 01_tiny.total?" in _text(shown[9])
+
+
+def test_a_hint_of_no_exercise_says_so_and_is_no_verdict(shown: list[Any]) -> None:
+    (said,) = shown[12].outputs
+    assert said.name == "stderr"
+    assert said.text.startswith("No such exercise")
 
 
 def test_a_cell_that_raised_is_still_the_newest(shown: list[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from cannlab.cli import learn
 from cannlab.course import notebook_file, workbook
 from cannlab.course.layout import Layout
 from cannlab.course.learner import Folder
+from cannlab.course.progress import Progress
 
 TINY = Path(__file__).parent / "fixtures" / "tiny"
 PAD = (
@@ -190,6 +192,22 @@ def test_unknown_names_and_other_folders_end_with_2(
     monkeypatch.setenv("CANNLAB_HOME", str(tmp_path / "another home"))
     assert learn.main(["check", "01_tiny.pad"]) == 2
     assert "cannlab learn start" in capsys.readouterr().err
+
+
+def test_open_stretch_exercises_are_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = tmp_path / "stretched"
+    shutil.copytree(TINY, course)
+    manifest = (course / "course.toml").read_text(encoding="utf-8")
+    (course / "course.toml").write_text(manifest.replace('kind = "repair"', 'kind = "repair"\nstretch = true'), "utf-8")
+    monkeypatch.setenv("CANNLAB_COURSE", str(course))
+    with Progress(folder).change() as state:
+        for name in ("pad", "bytes", "unit"):
+            state.entry(f"01_tiny.{name}").passed = True
+    capsys.readouterr()
+    learn.main(["next"])
+    assert capsys.readouterr().out == "All is passed but the stretch exercise: 01_tiny.total\n"
 
 
 def test_above_the_course_folder_its_progress_counts(
