@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from cannlab.acl.arguments import CONVERTERS, BadArgument
+from cannlab.acl.refusals import refused as bad_arguments
 from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import TaskFault, machine
 
@@ -73,7 +74,6 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     """Checks and converts the arguments of one function."""
     converters = [CONVERTERS[letter] for letter in signature.formats]
     least, most = signature.least, len(converters)
-    message = f"{signature.name} args parse failed"
     # Non-negative ints that fit every letter of the signature need no conversion: nearly all calls.
     limits = [_PLAIN.get(letter, -1) for letter in signature.formats]
 
@@ -82,7 +82,7 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
             # The real function never looks at its tuple.
             return ()
         if not least <= len(arguments) <= most:
-            raise TypeError(message)
+            raise bad_arguments(signature, arguments)
         for value, top in zip(arguments, limits):  # noqa: B905
             if type(value) is not int or not 0 <= value <= top:
                 break
@@ -91,7 +91,7 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
         try:
             return [convert(value) for convert, value in zip(converters, arguments, strict=False)]
         except BadArgument:
-            raise TypeError(message) from None
+            raise bad_arguments(signature, arguments) from None
 
     return parse
 

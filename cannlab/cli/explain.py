@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
 from string import Formatter
 
 from cannlab.errors import diagnose, tables
-from cannlab.errors.explain import Explanation
+from cannlab.errors.explain import Explanation, with_word
 from cannlab.errors.explain import explain as look_up
 
 _WIDTH = 100
+_UNPUBLISHED = re.compile(r"\b(learner-problems|onnx-rules|pyacl-and-atc|pyacl-semantics|ascend-c|pyasc|real-inputs)\b")
+"""Sources that name the authors' own notes, which a learner cannot read."""
 _LIKE = 0.65
 """From which similarity on (0 to 1) a code is offered for a mistyped one."""
 
 
 def _plain(template: str) -> str:
-    """A rule's text without the facts of a case: each placeholder becomes its name in angle brackets."""
-    parts = []
+    """A rule's text without the facts of a case: each placeholder becomes its name in capitals.
+
+    One that stands right behind a word or another placeholder is an addition that some cases have: it is left out.
+    """
+    plain = ""
     for text, name, _, _ in Formatter().parse(template):
-        parts.append(text)
-        if name is not None:
-            parts.append(f"<{name.replace('_', ' ')}>")
-    return "".join(parts)
+        plain += text
+        if name is not None and not re.search(r"[A-Za-z0-9.]$", plain):
+            plain += name.upper()
+    return plain
+
+
+def _width() -> int:
+    """Columns of a text: those of the terminal, up to 100; 100 where the output is no terminal."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
+    return max(40, min(columns, _WIDTH))
+
+
+def _filled(text: str, indent: int) -> str:
+    return textwrap.fill(text, _width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _paragraph(title: str, text: str) -> str:
-    indent = " " * 9
-    return textwrap.fill(f"{title:<9}{text}", _WIDTH, subsequent_indent=indent, break_long_words=False)
+    return _filled(f"{title:<9}{text}", 9)
+
+
+def _lesson(identifier: str) -> str:
+    """A lesson's id, with a remark if it is not written yet."""
+    from cannlab.course import layout
+    from cannlab.errors import CannlabError
+
+    try:
+        found = layout.find()
+        lesson = found.course.lesson(identifier)
+        coming = lesson is not None and lesson.later and not found.exercise(lesson).is_file()
+    except CannlabError:
+        coming = False
+    return f"lesson {identifier[:2]}, to come ({identifier})" if coming else identifier
 
 
 def _entry(known: tables.KnownCode) -> str:
@@ -52,11 +82,12 @@ def explanation_lines(found: Explanation) -> Iterator[str]:
         for cause in rule.causes:
             yield _paragraph("cause", cause)
         yield _paragraph("do", _plain(rule.remedy))
-        yield _paragraph("lesson", rule.lesson)
+        yield _paragraph("lesson", _lesson(rule.lesson))
         others = {version: code for version, code in rule.codes.items() if code and code != found.code}
         if others:
             yield _paragraph("code", ", ".join(f"{code} in CANN {version}" for version, code in others.items()))
-        yield _paragraph("source", rule.source)
+        if not _UNPUBLISHED.search(rule.source):
+            yield _paragraph("source", rule.source)
 
 
 def near_codes(code: str, count: int = 5) -> list[str]:
@@ -84,17 +115,17 @@ def list_lines() -> Iterator[str]:
                 raised.setdefault(code, []).append(rule)
     yield "Raised by cannlab:"
     for code in sorted(raised, key=lambda code: (not code.isdecimal(), len(code) if code.isdecimal() else 0, code)):
-        yield f"  {code:<8} {'; '.join(f'{rule.title} ({rule.id})' for rule in raised[code])}"
+        yield _filled(f"  {code:<8} {'; '.join(f'{rule.title} ({rule.id})' for rule in raised[code])}", 11)
     yield ""
     yield "Rules without a code in the real stack:"
     for rule in rules.values():
         if not any(rule.codes.values()):
-            yield f"  {rule.id}: {rule.title}"
+            yield _filled(f"  {rule.id}: {rule.title}", 11)
     yield ""
     yield "Known, not emulated:"
     for code, known in tables.known_codes().items():
         if code not in raised:
-            yield f"  {code:<8} {_entry(known)}"
+            yield _filled(f"  {code:<8} {_entry(known)}", 11)
 
 
 def run(code: str | None, list_all: bool) -> int:
@@ -104,6 +135,10 @@ def run(code: str | None, list_all: bool) -> int:
         return 0
     assert code is not None
     found = look_up(code)
+    if found is None and (listed := with_word(code)):
+        print(f"{len(listed)} titles hold {code.strip()!r}; cannlab explain CODE says more:")
+        print("\n".join(_filled(f"  {name:<8} {title}", 11) for name, title in listed))
+        return 0
     if found is None:
         near = near_codes(code.strip())
         hint = f"; near it: {', '.join(near)}" if near else ""

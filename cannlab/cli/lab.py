@@ -40,14 +40,14 @@ def lab_command(folder: Path, *, browser: bool, port: int | None, page: str = ""
 
 
 def _course_folder() -> Path:
-    """The learner's folder round the working directory, or a new one in it."""
+    """The learner's folder at the working directory, or a new one in it."""
     from cannlab.course import layout
     from cannlab.course.learner import Folder
-    from cannlab.course.progress import folder_of
+    from cannlab.course.progress import USUAL, folder_near
 
-    root = folder_of()
+    root = folder_near()
     if root is None:
-        root = Path.cwd() / "cannlab-course"
+        root = Path.cwd() / USUAL
         Folder(root, layout.find()).start()
         print(f"cannlab: your copy of the course is in {root}", file=sys.stderr)
     return root

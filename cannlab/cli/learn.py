@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from cannlab.course.layout import Layout
     from cannlab.course.learner import Folder
     from cannlab.course.manifest import Exercise, Lesson
-    from cannlab.course.progress import State
+    from cannlab.course.progress import Progress, State
     from cannlab.course.result import Result
 
 app = typer.Typer(
@@ -58,10 +60,26 @@ def _folder() -> Folder:
     return Folder.here(_layout())
 
 
-def _state() -> State:
-    from cannlab.course.progress import Progress
+def _progress() -> Progress:
+    """The progress at the working directory. CannlabError (course.outside) if the learner's folder is elsewhere."""
+    from cannlab.course.progress import Progress, outside
 
-    return Progress.here().read()
+    elsewhere = outside()
+    if elsewhere is not None:
+        raise elsewhere
+    return Progress.here()
+
+
+def _state() -> State:
+    return _progress().read()
+
+
+def _shown(path: str) -> str:
+    """A path in the learner's folder as it is typed from the working directory."""
+    from cannlab.course.progress import folder_near
+
+    root, here = folder_near(), Path.cwd().resolve()
+    return path if root is None else os.path.relpath(root / path, here)
 
 
 def _exercise(layout: Layout, name: str) -> tuple[Exercise, Lesson]:
@@ -101,6 +119,8 @@ def list_() -> None:
     """Show all lessons and exercises, and what you have passed."""
     layout, state = _layout(), _state()
     for lesson in layout.course.lessons:
+        if lesson.later and not _available(layout, lesson):
+            continue
         left = "" if _available(layout, lesson) else "  (not in this version yet)"
         done = f"{overview.done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
         typer.echo(f"{lesson.id:<20} {lesson.level:<13} {lesson.minutes:>3} min  {done:>7}  {lesson.title}{left}")
@@ -110,6 +130,9 @@ def list_() -> None:
             stretch = "  (stretch)" if exercise.stretch else ""
             typer.echo(f"  {mark} {exercise.id:<34} {exercise.title}{stretch}")
     typer.echo("+ passed   . tried")
+    coming = [lesson.id for lesson in layout.course.lessons if lesson.later and not _available(layout, lesson)]
+    if coming:
+        typer.echo(textwrap.fill(f"To come, not in this version: {', '.join(coming)}", 100, subsequent_indent="  "))
 
 
 @app.command("next")
@@ -121,9 +144,20 @@ def next_() -> None:
     if exercise is not None:
         _, lesson = _exercise(layout, exercise.id)
         typer.echo(f"{exercise.id}  {exercise.title}")
-        typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
-        typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
+        typer.echo(f"  lesson:   {_shown(f'notebooks/{lesson.level}/{lesson.id}.ipynb')}")
+        typer.echo(f"  workbook: {_shown(f'exercises/{lesson.level}/{lesson.id}.ipynb')}")
         typer.echo(f"  then:     cannlab learn check {exercise.id}")
+        return
+    stretch = [
+        exercise.id
+        for lesson in layout.course.lessons
+        if _available(layout, lesson)
+        for exercise in lesson.exercises
+        if exercise.stretch and not (exercise.id in state.exercises and state.exercises[exercise.id].passed)
+    ]
+    if stretch:
+        word = "exercise" if len(stretch) == 1 else "exercises"
+        typer.echo(f"All is passed but the stretch {word}: {', '.join(stretch)}")
         return
     typer.echo("Everything that this version holds is passed. See: cannlab learn list")
 
@@ -178,7 +212,7 @@ def hint(exercise: _NAME) -> None:
     """Show the next hint of an exercise."""
     from cannlab.course import hints
 
-    typer.echo(hints.next_hint(exercise).text())
+    typer.echo(hints.next_hint(exercise, _progress()).text())
 
 
 @app.command()
@@ -193,7 +227,7 @@ def reset(
     if not yes:
         typer.confirm(f"Replace your cell of {entry.id} by the one that was given?", abort=True)
     backup = folder.reset(entry, lesson)
-    typer.echo(f"{entry.id} is as it was given; your workbook before that: {backup.relative_to(folder.root)}")
+    typer.echo(f"{entry.id} is as it was given; your workbook before that: {_shown(str(backup))}")
     typer.echo("If it is open in JupyterLab, reload it there: File, Reload Notebook from Disk")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cannlab.course import bundle, layout, notebook_file, outputs, workbook
 from cannlab.course.client import client
-from cannlab.course.gates import LessonGates, manifest_gate
+from cannlab.course.gates import LessonGates, manifest_gate, missing_files
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Lesson
 from cannlab.course.problem import Problem, listing
@@ -69,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = layout.find(chosen.course)
         if chosen.action == "try":
             return attempt(found, chosen.name, chosen.file)
-        lessons = found.course.lessons if chosen.name == "all" else [found.course.lesson(chosen.name)]
+        everything = [entry for entry in found.course.lessons if not (entry.later and missing_files(found, entry))]
+        lessons = everything if chosen.name == "all" else [found.course.lesson(chosen.name)]
         problems = list(manifest_gate(found)) if chosen.action == "gates" else []
         for lesson in lessons:
             if lesson is None:

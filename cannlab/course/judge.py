@@ -38,7 +38,10 @@ from cannlab.machine.core.launch import WARNINGS
 from cannlab.soc import soc as chips
 from cannlab.trace import KernelTrace, Record
 
-_PRINTED = 2000
+_LINES, _FIRST, _LONG = 20, 5, 200
+"""Printed text is shown whole up to 20 lines, else its first 5; a line up to 200 characters."""
+_WIDE = 80
+"""A list or dictionary whose text is longer is shown one entry a line."""
 _MESSAGE = 2000
 _MOST_FAULTS = 200
 _MOST_FACTS = 30
@@ -99,6 +102,25 @@ def _rng(*names: object) -> np.random.Generator:
     """A generator that these names seed."""
     text = "/".join(map(str, names)).encode()
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "little"))
+
+
+def _beginning(printed: str) -> str:
+    """What a program printed, from the beginning; how many lines were left out."""
+    lines = printed.splitlines()
+    kept = lines if len(lines) <= _LINES else lines[:_FIRST]
+    shown = [line if len(line) <= _LONG else f"{line[:_LONG]}..." for line in kept]
+    left = len(lines) - len(kept)
+    return "\n".join([*shown, f"... {left} more lines"] if left else shown)
+
+
+def _input(name: str, value: Any) -> list[tuple[str, str]]:
+    """An input as it is shown: (name, text); several pairs for a long list or dictionary."""
+    text = show(value)
+    if len(text) <= _WIDE or not isinstance(value, (list, dict)):
+        return [(name, text)]
+    entries = value.items() if isinstance(value, dict) else enumerate(value)
+    pairs = [(f"{name}[{key!r}]", show(item)) for key, item in entries]
+    return pairs[:_LINES] + ([("...", f"{len(pairs) - _LINES} more")] if len(pairs) > _LINES else [])
 
 
 def _copy(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -414,7 +436,7 @@ class Judge:
         common: dict[str, Any] = {
             "cases": len(cases),
             "right": right,
-            "facts": self._facts(attempt),
+            "facts": self._facts(attempt, whole),
             "cost": cost,
             "stamp": stamp,
             "layers": outcome.layers,
@@ -446,7 +468,7 @@ class Judge:
             case=self._report(first or ended_early),
             traceback=() if raised is None else _traceback(raised),
             stage="" if raised is None else raised.part,
-            printed=(first.printed if first is not None else outcome.printed)[-_PRINTED:],
+            printed=_beginning(first.printed if first is not None else outcome.printed),
             **common,
         )
 
@@ -473,12 +495,16 @@ class Judge:
         }
 
     @staticmethod
-    def _facts(attempt: Attempt) -> tuple[Fact, ...]:
-        """One fact for each requirement: the first case's that does not hold, else the last case's."""
+    def _facts(attempt: Attempt, whole: bool) -> tuple[Fact, ...]:
+        """One fact for each requirement: the first case's that does not hold, else the last case's.
+
+        Only what does not hold if some case crashed: a program that did not get to its end has shown no success.
+        """
+        crashed = not whole or any(case.raised is not None for case in attempt.cases)
         chosen: dict[int, Fact] = {}
         for case in attempt.cases:
             for index, fact in enumerate(case.facts):
-                if index not in chosen or chosen[index].ok:
+                if fact.text and not (crashed and fact.ok) and (index not in chosen or chosen[index].ok):
                     chosen[index] = fact
         return tuple(chosen[index] for index in sorted(chosen))
 
@@ -487,7 +513,7 @@ class Judge:
             return None
         if self.check.run.specimens:
             return CaseReport(case.number, (("program", self.check.run.specimens[case.size][0]),))
-        inputs = tuple((name, show(value)) for name, value in case.inputs.items())
+        inputs = tuple(pair for name, value in case.inputs.items() for pair in _input(name, value))
         if case.difference is None:
             return CaseReport(case.number, inputs) if inputs else None
         hidden = self.exercise.kind in _PRIVATE
@@ -578,6 +604,8 @@ class Judge:
             return diagnose("course.touched", name=raised.message)
         if raised.part == "record":
             return diagnose("course.altered_record", found=raised.message)
+        if raised.part == "no_text":
+            return diagnose("course.command_text", name=raised.name, got=raised.message)
         if raised.part == "too_big":
             return diagnose("course.too_big", mib=limits.result)
         if raised.type == "MemoryError":

@@ -13,7 +13,7 @@ from cannlab.course import notebook_file, workbook
 from cannlab.course.answer import defined_elsewhere
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Exercise, Lesson
-from cannlab.course.progress import FILE, NOBODY, Progress, folder_of
+from cannlab.course.progress import FILE, NOBODY, Progress, folder_near, outside, remember
 from cannlab.course.workbook import Tag
 from cannlab.errors import CannlabError, diagnose
 
@@ -76,10 +76,12 @@ class Folder:
 
     @classmethod
     def here(cls, layout: Layout) -> Folder:
-        """The learner's folder round the working directory. CannlabError (course.no_workbook) if there is none."""
-        root = folder_of()
+        """The learner's folder at the working directory. CannlabError (course.outside, no_workbook) if none."""
+        root = folder_near()
         if root is None:
-            raise CannlabError(diagnose("course.no_workbook", file="progress.json", folder=str(Path.cwd())))
+            raise outside() or CannlabError(
+                diagnose("course.no_workbook", file="progress.json", folder=str(Path.cwd()))
+            )
         return cls(root, layout)
 
     @classmethod
@@ -123,6 +125,7 @@ class Folder:
             raise CannlabError(diagnose("course.not_a_folder", folder=str(self.root), message=message)) from None
         if not made and not kept:
             raise CannlabError(diagnose("course.no_lessons", folder=str(self.layout.root)))
+        remember(self.root)
         return Started(self.root, tuple(made), tuple(kept))
 
     def _copy(self, lesson: Lesson, learner: str, made: list[str], kept: list[str]) -> None:

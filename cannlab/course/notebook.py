@@ -10,7 +10,26 @@ from cannlab.errors import CannlabError
 
 if TYPE_CHECKING:
     from cannlab.course.hints import Hint
+    from cannlab.course.progress import Progress
     from cannlab.course.result import Result
+
+
+try:
+    _START: Path | None = Path.cwd()
+except OSError:
+    _START = None
+"""Where a notebook's kernel started: os.chdir in a cell does not move a learner to another course folder."""
+
+
+def _progress() -> tuple[Progress, str]:
+    """The progress that this notebook counts in, and a remark if it is not that of the learner's own folder."""
+    from cannlab.course.progress import Progress, outside
+
+    ipython = sys.modules.get("IPython")
+    start = _START if ipython is not None and ipython.get_ipython() is not None else None
+    elsewhere = outside(start)
+    remark = "" if elsewhere is None else f"{elsewhere.diagnosis.what} What is done here does not count there"
+    return Progress.here(start), remark
 
 
 def _player() -> Any:
@@ -51,22 +70,29 @@ def check(exercise: str) -> Result | None:
     own = [source for _, source in cells if exercise_named(source) == exercise]
     others = [(f"In [{number}]", source) for number, source in cells if exercise_named(source) != exercise]
     try:
-        return checking.check(exercise, own[-1] if own else None, elsewhere=defined_elsewhere(others))
+        kept, remark = _progress()
+        return checking.check(
+            exercise,
+            own[-1] if own else None,
+            elsewhere=defined_elsewhere(others),
+            notes=(remark,) if remark else (),
+            progress=kept,
+        )
     except CannlabError as problem:
         return Result(exercise, "", Verdict.ERROR, diagnosis=problem.diagnosis)
 
 
-def hint(exercise: str) -> Hint | Result | None:
-    """Show the next hint of an exercise. A Result with its diagnosis if there is no such exercise."""
+def hint(exercise: str) -> Hint | None:
+    """Show the next hint of an exercise; if there is no such exercise, print why and give None."""
     if _player() is not None:
         return None
     from cannlab.course import hints
-    from cannlab.course.result import Result, Verdict
 
     try:
-        return hints.next_hint(exercise)
+        return hints.next_hint(exercise, _progress()[0])
     except CannlabError as problem:
-        return Result(exercise, "", Verdict.ERROR, diagnosis=problem.diagnosis)
+        print(problem.diagnosis.text(), file=sys.stderr)
+        return None
 
 
 def given(exercise: str) -> dict[str, Any]:
@@ -83,11 +109,13 @@ def given(exercise: str) -> dict[str, Any]:
         return inputs
     from cannlab.course import bundle, layout
     from cannlab.course.judge import Terms, draw_cases
-    from cannlab.course.progress import Progress
     from cannlab.course.spec.check import File
 
     loaded = bundle.load(layout.find(), exercise)
-    terms = Terms(learner=Progress.here().read().learner)
+    kept, remark = _progress()
+    if remark:
+        print(f"cannlab: {remark}: these may be other inputs than yours.", file=sys.stderr)
+    terms = Terms(learner=kept.read().learner)
     drawn = draw_cases(loaded.check, loaded.exercise.kind, terms)[0].inputs
     for value in drawn.values():
         if isinstance(value, File):

@@ -26,6 +26,7 @@ from cannlab.course import wire
 from cannlab.course.job import Job
 from cannlab.course.stand_in import StandIn, display, program
 from cannlab.course.untouched import original
+from cannlab.course.values import kind_of
 
 CELL = "<cell>"
 _KEEP = 64 * 1024
@@ -93,7 +94,8 @@ def _frames(traceback: TracebackType | None, source: str) -> list[list[Any]]:
 def _describe(error: BaseException, part: str, source: str, name: str = "") -> dict[str, Any]:
     """An error as plain data."""
     try:
-        message = str(error)[:_MESSAGE]
+        notes = [note for note in getattr(error, "__notes__", ()) if type(note) is str]
+        message = "\n".join([str(error), *notes])[:_MESSAGE]
     except BaseException:
         message = ""
     if isinstance(error, NameError) and isinstance(getattr(error, "name", None), str):
@@ -301,7 +303,9 @@ class Player:
     def _command(self, names: dict[str, Any], message: dict[str, Any]) -> Any:
         line = self._read(names)
         if type(line) is not str:
-            return line
+            kind = kind_of(line)
+            name = self.job.run["names"][0]
+            raise Stop({"type": "", "message": kind, "part": "no_text", "name": name, "frames": []})
         try:
             words = shlex.split(line, comments=True)
         except ValueError as problem:

@@ -1,5 +1,8 @@
 """The learner's progress: one readable file, ``progress.json``, in the learner's folder or in ~/.cannlab.
 
+Which folder that is has one answer here: :func:`folder_near`. Folders made by ``cannlab learn start`` are remembered in
+~/.cannlab, so that a command in the wrong place can name them.
+
 It is changed under a lock and replaced as a whole, so two processes at once lose nothing.
 """
 
@@ -18,6 +21,9 @@ from typing import Any
 from cannlab.errors import CannlabError, diagnose
 
 FILE = "progress.json"
+USUAL = "cannlab-course"
+"""The name of a course folder when the learner gives none."""
+_KNOWN = "folders.json"
 _LOCK = ".progress.lock"
 _WAIT = 10.0
 NOBODY = "cannlab"
@@ -80,6 +86,50 @@ def folder_of(start: Path | None = None) -> Path | None:
     return next((folder for folder in (here, *here.parents) if (folder / FILE).is_file()), None)
 
 
+def folder_near(start: Path | None = None) -> Path | None:
+    """The learner's folder round ``start``, or the one in it: ``cannlab-course``, or the only one. None if unclear."""
+    here = (start or Path.cwd()).resolve()
+    around = folder_of(here)
+    if around is not None:
+        return around
+    if (here / USUAL / FILE).is_file():
+        return here / USUAL
+    try:
+        inside = [child for child in here.iterdir() if not child.name.startswith(".") and (child / FILE).is_file()]
+    except OSError:
+        return None
+    return inside[0] if len(inside) == 1 and inside[0] != home().resolve() else None
+
+
+def remember(folder: Path) -> None:
+    """Keep in mind that this is a learner's folder. A home that cannot be written forgets, and that is no error."""
+    folders = [str(path) for path in known() if path != folder] + [str(folder)]
+    with contextlib.suppress(OSError):
+        home().mkdir(parents=True, exist_ok=True)
+        part = home() / f"{_KNOWN}.{os.getpid()}.part"
+        part.write_text(json.dumps(folders, indent=2) + "\n", encoding="utf-8")
+        part.replace(home() / _KNOWN)
+
+
+def known() -> list[Path]:
+    """The learner's folders that were made on this machine and still exist, the newest last."""
+    try:
+        data = json.loads((home() / _KNOWN).read_text(encoding="utf-8"))
+        return [Path(name) for name in data if (Path(name) / FILE).is_file()]
+    except (OSError, ValueError, TypeError):
+        return []
+
+
+def outside(start: Path | None = None) -> CannlabError | None:
+    """The error for working outside every learner's folder although there is one; None if all is well."""
+    folders = [] if folder_near(start) is not None else known()
+    if not folders:
+        return None
+    here = (start or Path.cwd()).resolve()
+    shown = [str(path.relative_to(here)) if path.is_relative_to(here) else str(path) for path in folders]
+    return CannlabError(diagnose("course.outside", folders=" or ".join(shown), folder=shown[-1], here=str(here)))
+
+
 def home() -> Path:
     """Where progress is kept outside a learner's folder: CANNLAB_HOME, or ~/.cannlab."""
     named = os.environ.get("CANNLAB_HOME")
@@ -93,9 +143,9 @@ class Progress:
         self.path = folder / FILE
 
     @classmethod
-    def here(cls) -> Progress:
-        """The one that belongs to the working directory."""
-        return cls(folder_of() or home())
+    def here(cls, start: Path | None = None) -> Progress:
+        """The one that belongs to ``start`` (the working directory): its learner's folder, or the home."""
+        return cls(folder_near(start) or home())
 
     def read(self) -> State:
         """The state; a new one if there is no file. CannlabError (course.progress_damaged) if it cannot be read."""

@@ -25,12 +25,31 @@ class Explanation:
 
 
 def explain(code: str) -> Explanation | None:
-    """Look up a code ("107002", "E10016") or a rule's id ("memory.use_after_free"); None if unknown."""
+    """Look up a code, a rule's id or a constant; None if unknown.
+
+    For example "107002", "E10016", "memory.use_after_free", "ACL_ERROR_INVALID_PARAM".
+    """
     wanted = code.strip()
     if wanted[:1].isalpha() and "." not in wanted:
         wanted = wanted.upper()
+    wanted = next((known.code for known in tables.known_codes().values() if known.title == wanted), wanted)
     matching = tuple(rule for rule in tables.rules().values() if rule.id == wanted or wanted in rule.codes.values())
     known = tables.known_codes().get(wanted)
     if not matching and known is None:
         return None
     return Explanation(wanted, matching, known)
+
+
+def with_word(word: str) -> list[tuple[str, str]]:
+    """Rules and codes whose title or name holds a word: (code, or the rule's id if it has none; title)."""
+    wanted = word.strip().lower()
+    if len(wanted) < 3 or not wanted.isalpha():
+        return []
+    found = {}
+    for rule in tables.rules().values():
+        if wanted in rule.title.lower() or wanted in rule.id:
+            found[rule.id] = (rule.code_for(tables.cann_version()) or rule.id, f"{rule.title} ({rule.id})")
+    for known in tables.known_codes().values():
+        if wanted in (known.title or "").lower():
+            found[known.code] = (known.code, known.title)
+    return sorted(found.values())

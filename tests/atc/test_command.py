@@ -533,5 +533,6 @@ def test_codes_of_the_default_release_are_real():
     for area in ("atc", "om"):
         for rule in tables.rules().values():
             inner = rule.code_for("8.1").endswith("9999")
-            if rule.id.startswith(f"{area}.") and not inner:
+            own = rule.code_for("8.1") == "" and rule.source == "choice of cannlab"  # the comparison tool's
+            if rule.id.startswith(f"{area}.") and not inner and not own:
                 assert rule.code_for("8.1") in tables.known_codes(), rule.id

@@ -413,7 +413,7 @@ def test_explain_a_code_that_is_raised(capsys: Output) -> None:
     assert call(["explain", "soc.unknown"]) == 0
     text = capsys.readouterr().out
     rule = tables.rule("soc.unknown")
-    assert "there is no SoC named <name>." in text
+    assert "there is no SoC named NAME." in text
     for part in (rule.title, rule.lesson, rule.source, *rule.causes):
         assert part in text
 
@@ -443,6 +443,27 @@ def test_explain_suggests_near_codes(typed: str, near: str, capsys: Output) -> N
     assert near in capsys.readouterr().err
 
 
+def test_explain_a_constant_and_a_word(capsys: Output) -> None:
+    assert call(["explain", "acl_error_invalid_param"]) == 0
+    assert capsys.readouterr().out.startswith("100000: ACL_ERROR_INVALID_PARAM")
+    assert call(["explain", "device"]) == 0
+    text = capsys.readouterr().out
+    assert "107001" in text
+    assert "(runtime.device_not_set)" in text
+
+
+def test_explain_shows_no_notes_of_the_authors_and_marks_lessons_to_come(capsys: Output) -> None:
+    assert call(["explain", "course.no_launch"]) == 0
+    assert "lesson 09, to come" in capsys.readouterr().out
+    for name, rule in tables.rules().items():
+        found = explain.look_up(name)
+        assert found is not None
+        text = "\n".join(explain.explanation_lines(found))
+        assert "learner-problems" not in text
+        assert "<<" not in text
+        assert rule.source
+
+
 def test_explain_nothing_near(capsys: Output) -> None:
     assert call(["explain", "zzzzzzzz"]) == 1
     assert "near it" not in capsys.readouterr().err
@@ -451,7 +472,8 @@ def test_explain_nothing_near(capsys: Output) -> None:
 def test_explain_list_holds_every_code_once(capsys: Output) -> None:
     assert call(["explain", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    first = [line.split()[0].rstrip(":") for line in lines if line.startswith("  ")]
+    first = [line.split()[0].rstrip(":") for line in lines if re.match(r"  \S", line)]
+    assert max(map(len, lines)) <= 100
     raised = {code for rule in tables.rules().values() for code in rule.codes.values() if code}
     silent = {name for name, rule in tables.rules().items() if not any(rule.codes.values())}
     assert sorted(first) == sorted(raised | silent | set(tables.known_codes()))

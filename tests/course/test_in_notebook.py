@@ -38,6 +38,7 @@ def shown() -> list[Any]:
         'check("01_tiny.totl")',
         BROKEN,
         CHECK,
+        'hint("01_tiny.nope")',
     ]
     notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     notebook.cells[10].metadata["tags"] = ["raises-exception"]
@@ -75,8 +76,34 @@ def test_an_unknown_exercise_has_a_diagnosis(shown: list[Any]) -> None:
     assert "Did you mean 01_tiny.total?" in _text(shown[9])
 
 
+def test_a_hint_of_no_exercise_says_so_and_is_no_verdict(shown: list[Any]) -> None:
+    (said,) = shown[12].outputs
+    assert said.name == "stderr"
+    assert said.text.startswith("No such exercise")
+
+
 def test_a_cell_that_raised_is_still_the_newest(shown: list[Any]) -> None:
     assert "ZeroDivisionError" in _text(shown[11])
+
+
+def test_a_change_of_folder_does_not_move_the_progress() -> None:
+    """A notebook counts where its kernel started, and draws the inputs of that learner."""
+    move = (
+        "import os, pathlib\npathlib.Path('exercises').mkdir()\n"
+        'pathlib.Path(\'exercises/progress.json\').write_text(\'{"learner": "other", "exercises": {}}\')\n'
+        "first = given('01_tiny.bytes')\nos.chdir('exercises')"
+    )
+    start = 'import pathlib\npathlib.Path(\'progress.json\').write_text(\'{"learner": "me", "exercises": {}}\');'
+    sources = [start, "from cannlab import check, given, hint", move, RIGHT, CHECK, 'hint("01_tiny.pad")']
+    sources += ["print(open('progress.json').read())", "print(open('../progress.json').read())"]
+    sources += ["given('01_tiny.bytes') == first"]
+    executed = outputs.execute(new_notebook(cells=[new_code_cell(source) for source in sources]), TINY)
+    assert executed.error == ""
+    other, own, same = executed.notebook.cells[-3:]
+    assert "01_tiny" not in other.outputs[0].text
+    assert '"passed": true' in own.outputs[0].text
+    assert '"hints": 1' in own.outputs[0].text
+    assert _text(same) == "True"
 
 
 # -- stored outputs --------------------------------------------------------------------------------------
@@ -160,7 +187,8 @@ def test_every_other_difference_is_reported_with_its_cell(old: list[Any], new: l
 def test_slow_cells_and_errors_are_reported() -> None:
     cell = new_code_cell("x", execution_count=1)
     executed = outputs.Executed(new_notebook(cells=[cell]), (outputs.NOTEBOOK_SECONDS + 1,), "ValueError: v")
-    found = [str(problem) for problem in outputs.compare(new_notebook(cells=[cell]), executed, "n.ipynb")]
+    problems = outputs.compare(new_notebook(cells=[cell]), executed, "n.ipynb") + outputs.slow(executed, "n.ipynb")
+    found = [str(problem) for problem in problems]
     assert len(found) == 3
     assert "ValueError: v" in found[0]
 

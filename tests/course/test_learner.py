@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from cannlab.cli import learn
 from cannlab.course import notebook_file, workbook
 from cannlab.course.layout import Layout
 from cannlab.course.learner import Folder
+from cannlab.course.progress import Progress
 
 TINY = Path(__file__).parent / "fixtures" / "tiny"
 PAD = (
@@ -185,9 +187,68 @@ def test_unknown_names_and_other_folders_end_with_2(
 ) -> None:
     assert learn.main(["check", "01_tiny.pda"]) == 2
     assert "Did you mean 01_tiny.pad?" in capsys.readouterr().err
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("CANNLAB_HOME", str(tmp_path / "another home"))
     assert learn.main(["check", "01_tiny.pad"]) == 2
     assert "cannlab learn start" in capsys.readouterr().err
+
+
+def test_open_stretch_exercises_are_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course = tmp_path / "stretched"
+    shutil.copytree(TINY, course)
+    manifest = (course / "course.toml").read_text(encoding="utf-8")
+    (course / "course.toml").write_text(manifest.replace('kind = "repair"', 'kind = "repair"\nstretch = true'), "utf-8")
+    monkeypatch.setenv("CANNLAB_COURSE", str(course))
+    with Progress(folder).change() as state:
+        for name in ("pad", "bytes", "unit"):
+            state.entry(f"01_tiny.{name}").passed = True
+    capsys.readouterr()
+    learn.main(["next"])
+    assert capsys.readouterr().out == "All is passed but the stretch exercise: 01_tiny.total\n"
+
+
+def test_above_the_course_folder_its_progress_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _edit(folder, "pad", PAD)
+    monkeypatch.chdir(folder.parent)
+    assert learn.main(["check", "01_tiny.pad"]) == 0
+    learn.main(["hint", "01_tiny.bytes"])
+    capsys.readouterr()
+    learn.main(["progress"])
+    out = capsys.readouterr().out
+    assert "1 of 4 exercises" in out
+    assert "1 checks, 1 hints" in out
+    learn.main(["next"])
+    assert "workbook: mine/exercises/basic/01_tiny.ipynb" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["list"], ["next"], ["progress"], ["check", "01_tiny.pad"], ["hint", "01_tiny.pad"]])
+def test_elsewhere_the_course_folder_is_named(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert learn.main(words) == 2
+    err = capsys.readouterr().err
+    assert "You are not in your course folder" in err
+    assert f"cd {folder}" in err
+
+
+def test_of_two_course_folders_the_usual_name_wins_and_others_are_asked_for(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learn.main(["start", str(tmp_path / "second")])
+    monkeypatch.chdir(tmp_path)
+    assert learn.main(["next"]) == 2
+    assert "mine or second" in capsys.readouterr().err
+    learn.main(["start", str(tmp_path / "cannlab-course")])
+    assert learn.main(["next"]) == 0
+    assert "cannlab-course/exercises" in capsys.readouterr().out
 
 
 def test_the_answer_of_the_file_is_read_only(folder: Path) -> None:

@@ -239,7 +239,8 @@ def test_a_command_may_be_made_in_steps_and_must_be_text() -> None:
     assert judge(COMMAND, good, kind=Kind.COMMAND).passed
     wrong = judge(COMMAND, "command = ['atc']", kind=Kind.COMMAND).diagnosis
     assert wrong is not None
-    assert wrong.rule == "course.wrong_type"
+    assert wrong.rule == "course.command_text"
+    assert wrong.what == "command is a list; a command must be a text."
 
 
 TESTS = Check(
@@ -476,3 +477,73 @@ def test_a_kernel_in_the_real_language_is_judged_on_the_emulated_core() -> None:
     assert unsynchronised.diagnosis.rule == "kernel.race"
     assert unsynchronised.diagnosis.where is not None
     assert unsynchronised.diagnosis.where.file == "cell"
+
+
+# -- what a learner is shown -----------------------------------------------------------------------------
+
+NAMES = Check(
+    "01_x.y",
+    run=spec.read("answer"),
+    reference=lambda: {"a": "one", "b": "two", "c": "three"},
+    compare=spec.text(),
+    must=(spec.how_many_right("words are"),),
+)
+SUMS = Check(
+    "01_x.y",
+    run=spec.call("f"),
+    draw=lambda rng, n: {"rows": [{"left": n, "right": f"a long text, number {n}", "other": n} for n in range(n)]},
+    sizes=(1, 3),
+    reference=lambda rows: len(rows),
+    must=(spec.require("good", lambda case: True, holds="all is well", fails="nothing is well", do="Do."),),
+)
+
+
+def _facts(result: Result) -> list[str]:
+    return [fact.text for fact in result.facts]
+
+
+def test_how_many_are_right_and_which_are_missing() -> None:
+    some = judge(NAMES, 'answer = {"a": "One", "b": "", "x": "three"}', kind=Kind.CHOICE)
+    assert _facts(some) == ["1 of 3 words are right; missing: b, c"]
+    assert _facts(judge(NAMES, "answer = None", kind=Kind.CHOICE)) == ["0 of 3 words are right; missing: a, b, c"]
+    right = judge(NAMES, 'answer = {"a": "one", "b": "two", "c": "three"}', kind=Kind.CHOICE)
+    assert right.passed
+    assert right.facts == ()
+
+
+def test_a_crash_shows_no_success_and_its_note() -> None:
+    crashed = (
+        "def f(rows):\n    e = ValueError('bad')\n    e.add_note('the second row')\n    raise e if rows[1:] else e"
+    )
+    assert _facts(judge(SUMS, "def f(rows): return 0")) == ["all is well"]
+    result = judge(SUMS, crashed)
+    assert result.facts == ()
+    assert result.diagnosis is not None
+    assert "bad\nthe second row" in result.diagnosis.what
+    late = judge(SUMS, "def f(rows):\n    if len(rows) == 3: raise ValueError\n    return len(rows)")
+    assert late.right == 1
+    assert late.facts == ()
+
+
+def test_a_long_list_is_shown_entry_by_entry() -> None:
+    result = judge(SUMS, "def f(rows): return len(rows) if len(rows) < 3 else 0")
+    assert result.case is not None
+    assert [name for name, _ in result.case.inputs] == ["rows[0]", "rows[1]", "rows[2]"]
+
+
+def test_much_output_is_shown_from_the_beginning() -> None:
+    result = judge(SUMS, "def f(rows):\n    for n in range(500): print('line', n)\n    return -1")
+    assert result.printed.splitlines() == [*(f"line {n}" for n in range(5)), "... 495 more lines"]
+    assert judge(SUMS, "def f(rows):\n    print('a')\n    print('b')").printed == "a\nb"
+
+
+def test_nothing_allocated_is_no_success_to_show() -> None:
+    check = Check(
+        "01_x.y", run=spec.read("x"), reference=lambda: 1, must=(spec.everything_freed(), spec.all_codes_zero())
+    )
+    setup = "import cannlab.acl as acl"
+    two = "acl.init(); acl.rt.set_device(0); acl.util.bytes_to_ptr(b'abcd'); x = "
+    assert _facts(judge(check, two + "1", setup=setup)) == ["all 2 API calls returned 0"]
+    assert judge(check, two + "1", setup=setup).passed
+    freed = "p, ret = acl.rt.malloc(8, 0); acl.rt.free(p)"
+    assert _facts(judge(check, two + "1; " + freed, setup=setup))[0] == "every allocation freed (1)"

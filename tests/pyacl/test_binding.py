@@ -34,8 +34,27 @@ def test_modules_are_real_and_show_real_names_only() -> None:
 
 @pytest.mark.parametrize("arguments", [(), (1,), (1, 2, 3), (1.5, 0), ("1", 0), (None, 0), (4, 2**31), (4, 1.0)])
 def test_wrong_arguments_of_malloc(acl, arguments) -> None:
-    with pytest.raises(TypeError, match=r"^acl\.rt\.malloc args parse failed$"):
+    with pytest.raises(TypeError) as caught:
         acl.rt.malloc(*arguments)
+    assert str(caught.value) == "acl.rt.malloc args parse failed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ((1,), "acl.rt.malloc takes 2 arguments (size, policy), and 1 was given."),
+        (((5, 0), 0), "argument 1 (size) must be an int; a tuple was given. A call that makes something returns"),
+        ((4, None), "argument 2 (policy) must be an int; None was given."),
+        ((b"x", 0), "argument 1 (size) must be an int; a bytes was given. Pass its address"),
+        ((1.5, 0), "argument 1 (size) must be an int; a float was given. Convert it"),
+        ((4, 2**31), "argument 2 (policy) is out of range: it must fit into 32 bits."),
+        ((object(), 0), "argument 1 (size) must be an int; an object was given. pyACL takes sizes"),
+    ],
+)
+def test_the_note_names_the_argument(acl, arguments, note) -> None:
+    with pytest.raises(TypeError) as caught:
+        acl.rt.malloc(*arguments)
+    assert caught.value.__notes__[0].startswith(note)
 
 
 def test_keywords_are_refused(acl) -> None:

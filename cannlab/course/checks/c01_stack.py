@@ -22,6 +22,7 @@ from cannlab.course.spec import (
     fails_where,
     gives,
     got,
+    how_many_right,
     raises,
     read,
     sign,
@@ -91,7 +92,16 @@ LAYERS = Check(
     run=read("layer"),
     reference=lambda: _LAYERS,
     compare=text(),
+    must=(how_many_right("layers are"),),
     misconceptions=(
+        Misconception(
+            "job_missing",
+            change('    "health": "driver",\n', ""),
+            got(lambda result: any(not str(result.get(job, "")).strip() for job in _LAYERS)),
+            what="some job has no layer yet.",
+            why="The answer is one word for each of the six jobs: " + ", ".join(_LAYERS) + ".",
+            do="Write a layer for every job; the line below names those that are missing.",
+        ),
         _wrong_layer(
             "batch_at_run_time",
             "batch",
@@ -707,6 +717,7 @@ PREDICT = Check(
     draw=_draw_machines,
     reference=_observed,
     compare=text(),
+    must=(how_many_right("pairs are"),),
     misconceptions=(
         Misconception(
             "warning_fails",

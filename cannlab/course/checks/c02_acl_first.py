@@ -26,6 +26,7 @@ from cannlab.course.spec import (
     fault,
     gives,
     got,
+    how_many_right,
     order,
     raises,
     read,
@@ -431,6 +432,7 @@ _READ_A_CODE = Check(
     draw=_four_calls,
     reference=lambda calls: [_code_of(text) for text in calls],
     compare=exact(),
+    must=(how_many_right("codes are"),),
     faults=(
         "memory.zero_size",
         "memory.free_null",

@@ -33,6 +33,7 @@ from cannlab.course.spec import (
     file_made,
     gives,
     got,
+    how_many_right,
     near,
     raises,
     read,
@@ -180,9 +181,18 @@ ATC_COMMAND = Check(
     ),
     misconceptions=(
         Misconception(
+            "list_as_printed",
+            change("--input_shape={input_name}:{shape}", "--input_shape={input_name}:{dims}"),
+            option("input_shape", lambda value: "[" in value or "(" in value),
+            what="--input_shape holds the list as Python prints it, and atc cannot read brackets and spaces.",
+            why="A shell splits a command at its spaces, and atc wants numbers with commas between them: n,c,h,w.",
+            do='Join the numbers: ",".join(str(n) for n in dims).',
+        ),
+        Misconception(
             "om_suffix",
             change("--output=digits", "--output=digits.om"),
-            option("output", lambda value: value.endswith(".om")),
+            option("output", lambda value: value.endswith(".om"))
+            & sign(lambda attempt: all(case.status == 0 for case in attempt.cases)),
             what="--output already ends in .om, so the file is called digits.om.om.",
             why="ATC adds .om to the value of --output.",
             do="Write --output=digits.",
@@ -310,6 +320,7 @@ READ_FAILURE = Check(
     run=read("causes"),
     draw=draw_failures,
     reference=right_causes,
+    must=(how_many_right("causes are"),),
     misconceptions=(
         Misconception(
             "two_codes_one_cause",
@@ -773,11 +784,18 @@ def fitting(limit_us: float, **files: File) -> int:
     return max((batch_of(file) for file in files.values() if execution_ns(file.data) <= limit_us * 1000), default=0)
 
 
-def first_task(case: CaseRun) -> int:
-    """The kind of the first task in a stream that is a model's or an event's."""
+def event_places(case: CaseRun) -> str:
+    """The calls that record an event (E) and that execute a model (M), in the order in which they were made."""
     assert case.record is not None
-    kinds = (TaskKind.MODEL, TaskKind.EVENT_RECORD)
-    return next(row["kind"] for row in case.record.tasks.rows() if row["kind"] in kinds)
+    letters = {"acl.rt.record_event": "E", "acl.mdl.execute": "M", "acl.mdl.execute_async": "M"}
+    names = case.record.strings
+    rows = sorted(case.record.calls.rows(), key=lambda row: row["start"])
+    return "".join(letters.get(names[row["name"]], "") for row in rows)
+
+
+def placed(start: str) -> Sign:
+    """In the first case the events and the first model stand so: "EM" is right."""
+    return sign(lambda attempt: event_places(attempt.cases[0]).startswith(start)) & ~unmet("acl.rt.event_elapsed_time")
 
 
 LARGEST_BATCH = Check(
@@ -801,6 +819,14 @@ LARGEST_BATCH = Check(
             do="Compare the whole time of the execution.",
         ),
         Misconception(
+            "microseconds",
+            change("ms * 1000 <= limit_us", "ms <= limit_us"),
+            gives(lambda limit_us, **files: max(batch_of(file) for file in files.values())) & placed("EM"),
+            what="every batch fits, whatever the limit.",
+            why="event_elapsed_time gives milliseconds; the limit is in microseconds.",
+            do="Multiply by 1000 before you compare.",
+        ),
+        Misconception(
             "begin_too_late",
             change(
                 "        ok(acl.rt.record_event(begin, stream))\n",
@@ -808,19 +834,23 @@ LARGEST_BATCH = Check(
                 "        ok(acl.rt.record_event(end, stream))\n",
                 "        ok(acl.rt.record_event(begin, stream))\n        ok(acl.rt.record_event(end, stream))\n",
             ),
-            sign(lambda attempt: first_task(attempt.cases[0]) == TaskKind.MODEL) & ~unmet("acl.rt.event_elapsed_time"),
+            placed("M"),
             what="both events stand behind the model, so the time between them is next to nothing.",
             why="An event marks the place in the stream where it was recorded.",
             do="Record begin before you queue the model, end after it.",
         ),
         Misconception(
-            "microseconds",
-            change("ms * 1000 <= limit_us", "ms <= limit_us"),
-            gives(lambda limit_us, **files: max(batch_of(file) for file in files.values()))
-            & ~unmet("acl.rt.event_elapsed_time"),
-            what="every batch fits, whatever the limit.",
-            why="event_elapsed_time gives milliseconds; the limit is in microseconds.",
-            do="Multiply by 1000 before you compare.",
+            "end_too_early",
+            change(
+                "        ok(acl.rt.record_event(end, stream))\n",
+                "",
+                "        ok(acl.rt.record_event(begin, stream))\n",
+                "        ok(acl.rt.record_event(begin, stream))\n        ok(acl.rt.record_event(end, stream))\n",
+            ),
+            placed("EEM"),
+            what="both events stand before the model, so the time between them is next to nothing.",
+            why="An event marks the place in the stream where it was recorded.",
+            do="Record end after you queued the model.",
         ),
         Misconception(
             "read_too_early",

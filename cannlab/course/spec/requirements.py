@@ -1,7 +1,7 @@
 """Requirements: what else must hold of a case, read from its record, output, files or status.
 
-A requirement is a function from a case to a Fact. The learner sees every fact, and the first one that does not
-hold becomes the diagnosis.
+A requirement is a function from a case to a Fact. The learner sees every fact that has a text, and the first one that
+does not hold becomes the diagnosis.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something read from a case. ``text`` says how it is; ``do`` what to do if it should be otherwise."""
+    """Something read from a case. ``text`` says how it is ("": nothing worth showing); ``do`` what to do otherwise."""
 
     name: str
     ok: bool
@@ -75,7 +75,8 @@ def everything_freed() -> Requirement:
         if open_ones:
             text = f"{_plural(len(open_ones), 'allocation')} of {len(left)} not freed ({sum(open_ones)} bytes)"
             return Fact("everything_freed", False, text, do)
-        return Fact("everything_freed", True, f"every allocation freed ({len(left)})")
+        # Nothing allocated, nothing to free: that is right, and no success to show.
+        return Fact("everything_freed", True, f"every allocation freed ({len(left)})" if left else "")
 
     return ask
 
@@ -152,14 +153,47 @@ def all_codes_zero(*, except_for: tuple[str, ...] = ()) -> Requirement:
     def ask(case: CaseRun) -> Fact:
         rows = [] if case.record is None else list(case.record.calls.rows())
         strings = None if case.record is None else case.record.strings
+        count = 0
         for row in rows:
             name = strings[row["name"]] if strings is not None else ""
+            count += not name.startswith("acl.util.")  # conversions on the host: they give no code
             if row["code"] and name not in except_for:
                 do = f"Look up the code: cannlab explain {row['code']}"
                 return Fact("all_codes_zero", False, f"{name} returned {row['code']}", do)
-        ok = bool(rows)
-        text = f"all {len(rows)} API calls returned 0" if ok else "no API call was made"
+        ok = bool(count)
+        text = f"all {count} API calls returned 0" if ok else "no API call was made"
         return Fact("all_codes_zero", ok, text, "Make the calls that the exercise asks for.")
+
+    return ask
+
+
+def _alike(got: object, expected: object) -> bool:
+    """Equal as a learner writes it: a list for a tuple, capitals and spaces do not matter here."""
+    if isinstance(got, (list, tuple)) and isinstance(expected, (list, tuple)):
+        return len(got) == len(expected) and all(_alike(one, other) for one, other in zip(got, expected, strict=True))
+    return str(got).strip().lower() == str(expected).strip().lower()
+
+
+def how_many_right(noun: str) -> Requirement:
+    """How many entries of a list or dictionary are right, for predictions and choices. Name: "how_many_right".
+
+    It says neither which nor what they should be; entries that are missing are named.
+    """
+
+    def ask(case: CaseRun) -> Fact:
+        got, expected = case.got, case.expected
+        missing = ""
+        if isinstance(expected, dict):
+            table = got if isinstance(got, dict) else {}
+            right = sum(key in table and _alike(table[key], value) for key, value in expected.items())
+            empty = [str(key) for key in expected if str(table.get(key, "")).strip() == ""]
+            missing = f"; missing: {', '.join(empty)}" if empty else ""
+        else:
+            found = got if isinstance(got, (list, tuple)) else []
+            right = sum(_alike(one, other) for one, other in zip(found, expected, strict=False))
+        text = f"{right} of {len(expected)} {noun} right{missing}"
+        ok = right == len(expected)
+        return Fact("how_many_right", ok, "" if ok else text, "Go through them one by one.")
 
     return ask
 
