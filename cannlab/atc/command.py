@@ -67,9 +67,8 @@ def _convert(chosen: Options) -> list[str]:
     _require(chosen, "output")
     request = _request(chosen)
     target = _target(chosen["output"])
-    model = source.load(chosen["model"], chosen["framework"])
-    log("info", f"read {os.path.basename(chosen['model'])}")
-    made = compiler.compile_model(model, request, log)
+    log("info", f"reading {os.path.basename(chosen['model'])}")
+    made = compiler.compile_model(source.load(chosen["model"], chosen["framework"]), request, log)
     _save(lambda: om.write(made.om, target), target)
     log("info", f"wrote {target.name}")
     if chosen["export_compile_stat"] != "0":
