@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cannlab.activation import activate, deactivate
     from cannlab.course import check, given, hint
+    from cannlab.course.panel import panel
 
 __all__ = [
     "__version__",
@@ -20,6 +21,7 @@ __all__ = [
     "given",
     "hint",
     "load_ipython_extension",
+    "panel",
     "unload_ipython_extension",
 ]
 __version__ = "0.1.0"
@@ -30,6 +32,7 @@ _HOME = {
     "deactivate": "cannlab.activation",
     "given": "cannlab.course",
     "hint": "cannlab.course",
+    "panel": "cannlab.course.panel",
 }
 
 

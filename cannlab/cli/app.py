@@ -33,18 +33,8 @@ class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
     ORDER = (
-        "check-env",
-        "env",
-        "learn",
-        "lab",
-        "demo",
-        "run",
-        "atc",
-        "graph",
-        "compare",
-        "npu-smi",
-        "msprof",
-        "explain",
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "graph", "compare"),
+        *("npu-smi", "msprof", "explain", "grade", "dev"),
     )
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -189,9 +179,25 @@ def lab(
 
 @app.command("learn", cls=Verbatim)
 def learn(ctx: typer.Context) -> None:
-    """The course: start, list, next, check, hint, reset, progress."""
+    """The course: start, update, list, next, check, hint, reset, progress."""
     command = typer.main.get_command(_part("learn", "cannlab.cli.learn").app)
     answer = command.main(args=ctx.args, prog_name="cannlab learn", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
+
+
+@app.command("update", cls=Verbatim)
+def update(ctx: typer.Context) -> None:
+    """Bring your course folder to this version; answers are carried over: cannlab update [DIR]."""
+    command = typer.main.get_command(_part("update", "cannlab.cli.learn").app)
+    answer = command.main(args=["update", *ctx.args], prog_name="cannlab", standalone_mode=False)
+    raise typer.Exit(answer if isinstance(answer, int) else 0)
+
+
+@app.command("dev", cls=Verbatim)
+def dev(ctx: typer.Context) -> None:
+    """For authors of lessons: check, new, derive, refresh, try, mutate."""
+    command = typer.main.get_command(_part("dev", "cannlab.cli.dev").app)
+    answer = command.main(args=ctx.args, prog_name="cannlab dev", standalone_mode=False)
     raise typer.Exit(answer if isinstance(answer, int) else 0)
 
 
@@ -199,6 +205,35 @@ def learn(ctx: typer.Context) -> None:
 def demo(ctx: typer.Context) -> None:
     """The whole path once: train, export, convert, run, profile, grade."""
     raise typer.Exit(int(_part("demo", "cannlab.cli.demo").main(ctx.args)))
+
+
+@app.command("grade")
+def grade(
+    submissions: Annotated[
+        Path | None, typer.Argument(metavar="SUBMISSIONS", help="A folder with one folder per learner.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="A new folder for the results.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, max=256, help="Checking processes; default: one per core.")] = None,
+    seed: Annotated[str, typer.Option(help="The secret seed; the same seed gives the same results.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted grading.")] = False,
+    lessons: Annotated[
+        list[str] | None, typer.Option("--lesson", metavar="LESSON", help="Grade only this lesson. Repeatable.")
+    ] = None,
+    sign: Annotated[Path | None, typer.Option("--sign", metavar="KEY", help="Sign the results with this key.")] = None,
+    scheduler: Annotated[str, typer.Option(metavar="ADDRESS", help="Grade on this Dask cluster.")] = "",
+    verify: Annotated[
+        Path | None, typer.Option("--verify", metavar="DIR", help="Verify results instead: needs --key.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", metavar="PUB", help="The public key for --verify.")] = None,
+    new_key: Annotated[
+        Path | None, typer.Option("--new-key", metavar="PATH", help="Make a pair of keys instead: PATH and PATH.pub.")
+    ] = None,
+) -> None:
+    """For instructors: grade submissions (docs/instructors.md)."""
+    from cannlab.cli.grade import Request, run
+
+    request = Request(submissions, out, jobs, seed, resume, tuple(lessons or ()), sign, scheduler, verify, key, new_key)
+    raise typer.Exit(run(request))
 
 
 def _part(command: str, module: str) -> Any:

@@ -1,4 +1,4 @@
-"""``cannlab learn``: start, list, next, check, hint, reset, progress."""
+"""``cannlab learn``: start, update, list, next, check, hint, reset, progress."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from cannlab.course.panel import overview
 from cannlab.errors import CannlabError
 
 if TYPE_CHECKING:
@@ -73,16 +74,6 @@ def _exercise(layout: Layout, name: str) -> tuple[Exercise, Lesson]:
     return exercise, lesson
 
 
-def _done(lesson: Lesson, state: State) -> int:
-    return sum(exercise.id in state.exercises and state.exercises[exercise.id].passed for exercise in lesson.exercises)
-
-
-def _minutes_left(lesson: Lesson, state: State) -> int:
-    """The lesson's minutes, less the share of its exercises that are passed."""
-    count = len(lesson.exercises)
-    return lesson.minutes if not count else round(lesson.minutes * (count - _done(lesson, state)) / count)
-
-
 def _available(layout: Layout, lesson: Lesson) -> bool:
     return layout.exercise(lesson).is_file()
 
@@ -111,7 +102,7 @@ def list_() -> None:
     layout, state = _layout(), _state()
     for lesson in layout.course.lessons:
         left = "" if _available(layout, lesson) else "  (not in this version yet)"
-        done = f"{_done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
+        done = f"{overview.done(lesson, state)} of {len(lesson.exercises)}" if lesson.exercises else ""
         typer.echo(f"{lesson.id:<20} {lesson.level:<13} {lesson.minutes:>3} min  {done:>7}  {lesson.title}{left}")
         for exercise in lesson.exercises:
             entry = state.exercises.get(exercise.id)
@@ -126,18 +117,14 @@ def list_() -> None:
 def next_() -> None:
     """Say which exercise comes next and where it is."""
     layout, state = _layout(), _state()
-    for lesson in layout.course.lessons:
-        if not _available(layout, lesson):
-            continue
-        for exercise in lesson.exercises:
-            entry = state.exercises.get(exercise.id)
-            if (entry is not None and entry.passed) or exercise.stretch:
-                continue
-            typer.echo(f"{exercise.id}  {exercise.title}")
-            typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
-            typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
-            typer.echo(f"  then:     cannlab learn check {exercise.id}")
-            return
+    exercise = overview.following(layout, state)
+    if exercise is not None:
+        _, lesson = _exercise(layout, exercise.id)
+        typer.echo(f"{exercise.id}  {exercise.title}")
+        typer.echo(f"  lesson:   notebooks/{lesson.level}/{lesson.id}.ipynb")
+        typer.echo(f"  workbook: exercises/{lesson.level}/{lesson.id}.ipynb")
+        typer.echo(f"  then:     cannlab learn check {exercise.id}")
+        return
     typer.echo("Everything that this version holds is passed. See: cannlab learn list")
 
 
@@ -212,10 +199,33 @@ def reset(
 
 @app.command()
 @_reported
-def progress() -> None:
+def update(
+    folder: Annotated[Path | None, typer.Argument(help="your copy of the course", metavar="[DIR]")] = None,
+) -> None:
+    """Bring your copy to this version of the course. Your answers are carried over; nothing of yours is lost."""
+    from cannlab.course import update as updating
+    from cannlab.course.learner import Folder
+
+    layout = _layout()
+    mine = Folder.here(layout) if folder is None else Folder.at(folder.resolve(), layout)
+    report = updating.update(mine)
+    typer.echo(report.text())
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+@_reported
+def progress(
+    export: Annotated[Path | None, typer.Option("--export", help="write your progress to this file")] = None,
+    import_: Annotated[Path | None, typer.Option("--import", help="add the progress in this file to yours")] = None,
+) -> None:
     """Show how far you are, and how many minutes are left."""
     from cannlab.course.manifest import Level
+    from cannlab.course.progress import Progress
 
+    if import_ is not None:
+        _import(import_)
     layout, state = _layout(), _state()
     lessons = [lesson for lesson in layout.course.lessons if _available(layout, lesson)]
     for level in Level:
@@ -223,14 +233,32 @@ def progress() -> None:
         if own:
             _bar(level, own, state)
     _bar("all", lessons, state)
-    tried = sum(entry.attempts for entry in state.exercises.values())
+    tried = sum(entry.tries for entry in state.exercises.values())
     seen = sum(entry.hints for entry in state.exercises.values())
     typer.echo(f"{tried} checks, {seen} hints")
+    if export is not None:
+        Progress.here().export(export)
+        typer.echo(f"written to {export}; on the other machine: cannlab learn progress --import {export.name}")
+
+
+def _import(file: Path) -> None:
+    """Add a file's progress; a new folder becomes that learner's."""
+    from cannlab.course.learner import Folder
+    from cannlab.course.progress import NOBODY, Progress, folder_of, loads
+
+    before = Progress.here().read().learner
+    state, adopted = Progress.here().take(file)
+    root = folder_of()
+    if adopted and root is not None:
+        Folder(root, _layout()).rename_learner(state.learner)
+    elif loads(file.read_text(encoding="utf-8")).learner not in (before, NOBODY):
+        typer.echo("note: that file is another learner's, so the numbers of predictions differ from yours")
+    typer.echo(f"progress of {file} added")
 
 
 def _bar(label: str, lessons: list[Lesson], state: State) -> None:
     total = sum(len(lesson.exercises) for lesson in lessons)
-    done = sum(_done(lesson, state) for lesson in lessons)
-    left = sum(_minutes_left(lesson, state) for lesson in lessons)
+    done = sum(overview.done(lesson, state) for lesson in lessons)
+    left = sum(overview.minutes_left(lesson, state) for lesson in lessons)
     filled = round(20 * done / total) if total else 0
     typer.echo(f"{label:<13} [{'#' * filled}{'.' * (20 - filled)}] {done} of {total} exercises, {left} minutes left")

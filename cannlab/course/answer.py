@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
+
+_MAGIC = re.compile(r"^\s*[%!?]|=\s*[%!]|\?\s*$", re.MULTILINE)
+_MOST_MAGICS = 100
+_LONGEST = 64 * 1024
 
 
 def to_python(source: str) -> str:
     """A cell as plain Python: ``%`` and ``!`` lines become calls of get_ipython()."""
     source = source.lstrip("\ufeff").replace("\r\n", "\n")
     if "%" not in source and "!" not in source and "?" not in source:
+        return source
+    if len(_MAGIC.findall(source)) > _MOST_MAGICS or len(source) > _LONGEST:
+        # Replacing them takes time by the square: what has more is no answer, and Python says what is wrong with it.
         return source
     from IPython.core.inputtransformer2 import TransformerManager
 

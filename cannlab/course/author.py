@@ -41,7 +41,7 @@ def refresh(found: Layout, lesson: Lesson) -> list[Problem]:
 def stored(found: Layout, lesson: Lesson) -> list[Problem]:
     """Lesson and solved workbook reproduce their stored outputs."""
     pairs = [(path, found.shown(path)) for path in (found.notebook(lesson), found.solution(lesson))]
-    return [problem for path, shown in pairs for problem in outputs.output_gate(path, found.root, shown)]
+    return [problem for path, shown in pairs for problem in outputs.output_gate(path, found.root, shown, timed=True)]
 
 
 def attempt(found: Layout, exercise: str, file: str | None) -> int:

@@ -95,8 +95,33 @@ def load(layout: Layout, identifier: str) -> Bundle:
     if identifier not in checks:
         problems = problems or [Problem(layout.shown(path), "CHECKS", "has no check of this exercise", identifier)]
         raise CannlabError(diagnose("course.engine", message=listing(problems)))
+    return _bundle(lesson, exercise, part, checks[identifier], path.read_text(encoding="utf-8"))
+
+
+def _bundle(lesson: Lesson, exercise: Exercise, part: workbook.Part, check: Check, text: str) -> Bundle:
     digest = hashlib.sha256()
-    for text in (path.read_text(encoding="utf-8"), *part.setup, part.solution, repr(exercise)):
-        digest.update(text.encode())
+    for piece in (text, *part.setup, part.solution, repr(exercise)):
+        digest.update(piece.encode())
         digest.update(b"\0")
-    return Bundle(lesson, exercise, part, checks[identifier], digest.hexdigest())
+    return Bundle(lesson, exercise, part, check, digest.hexdigest())
+
+
+def load_lesson(layout: Layout, lesson: Lesson) -> tuple[dict[str, Bundle], list[Problem]]:
+    """All exercises of a lesson that the course has whole, and what is wrong with the others."""
+    solution, path = layout.solution(lesson), layout.checks(lesson)
+    try:
+        book = workbook.parse(notebook_file.read(solution), layout.shown(solution))
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as problem:
+        return {}, [Problem(layout.shown(solution), "", str(problem))]
+    checks, problems = load_checks(path, layout.shown(path))
+    found: dict[str, Bundle] = {}
+    for exercise in lesson.exercises:
+        part = book.part(exercise.id)
+        if part is None:
+            problems.append(Problem(layout.shown(solution), "", "lacks this exercise of course.toml", exercise.id))
+        elif exercise.id not in checks:
+            problems.append(Problem(layout.shown(path), "CHECKS", "has no check of this exercise", exercise.id))
+        else:
+            found[exercise.id] = _bundle(lesson, exercise, part, checks[exercise.id], text)
+    return found, problems

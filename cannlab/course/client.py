@@ -21,11 +21,16 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Client:
-    """A checking process and the pipes to it. It ends with this process, or by :meth:`close`."""
+    """A checking process and the pipes to it. It ends with this process, or by :meth:`close`.
 
-    def __init__(self) -> None:
+    ``module`` has the ``main()`` that serves.
+    """
+
+    def __init__(self, module: str = "cannlab.course.server") -> None:
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = 0
+        self._killed = False
         self._lock = threading.Lock()
 
     @property
@@ -34,14 +39,16 @@ class Client:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process without waiting for it."""
+        """Start the process without waiting for it. CannlabError (course.engine) if it cannot be, or was killed."""
+        if self._killed:
+            raise CannlabError(diagnose("course.engine", message="the checking process was ended"))
         if self._process is not None and self._owner == os.getpid() and self._process.poll() is None:
             return
         if sys.platform == "win32":
             raise CannlabError(diagnose("course.no_windows"))
         environment = {**os.environ, **dict.fromkeys(_THREADS, "1"), "PYTHONHASHSEED": "0"}
         # The notebook may have come to cannlab by sys.path alone.
-        code = f"import sys; sys.path[:] = {sys.path!r}; from cannlab.course.server import main; main()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from {self._module} import main; main()"
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],
@@ -73,7 +80,14 @@ class Client:
             process.wait()
         _pipe(process.stdout).close()
 
-    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def kill(self) -> None:
+        """End the process at once and for good, from another thread; who waits for its reply gets course.engine."""
+        self._killed = True
+        process = self._process
+        if process is not None and self._owner == os.getpid():
+            process.kill()
+
+    def ask(self, request: Mapping[str, Any], blob: bytes = b"") -> dict[str, Any]:
         """Send a request and wait for the reply. CannlabError (course.engine) if the process is lost."""
         from cannlab.course import wire
 
@@ -85,7 +99,7 @@ class Client:
                 if self._fresh:
                     self._receive(process)
                     self._fresh = False
-                wire.write_all(_pipe(process.stdin).fileno(), wire.pack(dict(request)))
+                wire.write_all(_pipe(process.stdin).fileno(), wire.pack(dict(request), blob))
                 return self._receive(process)
             except BaseException as problem:
                 # After an interruption the pipes are out of step: the next request starts anew.

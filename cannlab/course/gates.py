@@ -87,6 +87,10 @@ class LessonGates:
 
     def all(self, client: Client) -> list[Problem]:
         """Every gate but the comparison of stored outputs (see outputs.py)."""
+        return [*self.forms(), *self.proofs(client)]
+
+    def forms(self) -> list[Problem]:
+        """Every gate that runs no answer."""
         gates: tuple[Callable[[], list[Problem]], ...] = (
             self.structure,
             self.agreement,
@@ -96,7 +100,7 @@ class LessonGates:
             self.leaks,
             self.declarations,
         )
-        return [*self.broken, *(problem for gate in gates for problem in gate()), *self.proofs(client)]
+        return [*self.broken, *(problem for gate in gates for problem in gate())]
 
     # -- files -------------------------------------------------------------------------------------
 
@@ -205,8 +209,8 @@ class LessonGates:
         found: list[Problem] = []
         for check in self.checks.values():
 
-            def problem(text: str, check: Check = check) -> None:
-                found.append(Problem(self.shown["checks"], "", text, check.exercise))
+            def problem(text: str, check: Check = check, name: str = "") -> None:
+                found.append(Problem(self.shown["checks"], self._line(check.exercise, name), text, check.exercise))
 
             if check.reference is None and not check.must and not check.run.specimens:
                 problem("neither a reference nor a requirement: nothing is judged")
@@ -219,23 +223,42 @@ class LessonGates:
                 problem(f"two misconceptions are named {name}")
             for entry in check.misconceptions:
                 if entry.fault and entry.fault not in rules():
-                    problem(f"misconception {entry.name}: there is no rule {entry.fault}")
+                    problem(f"misconception {entry.name}: there is no rule {entry.fault}", name=entry.name)
                 if not entry.fault and entry.when is None:
-                    problem(f"misconception {entry.name} needs when= or fault=")
+                    problem(f"misconception {entry.name} needs when= or fault=", name=entry.name)
                 texts = (entry.what, entry.why, entry.do)
                 if not (entry.fault and not any(texts)) and not all(text.endswith(".") for text in texts):
-                    problem(f"misconception {entry.name} needs what, why and do, each ending with a full stop")
+                    text = f"misconception {entry.name} needs what, why and do, each ending with a full stop"
+                    problem(text, name=entry.name)
         return found
 
     def proofs(self, client: Client) -> list[Problem]:
         """The placeholder fails, the solution passes, every wrong answer fails with its own diagnosis."""
-        found: list[Problem] = []
-        for exercise in self.lesson.exercises:
-            part, check = self.workbook.part(exercise.id), self.checks.get(exercise.id)
-            if part is not None and check is not None:
-                texts = _Proof(self.layout, exercise, part, check, client).problems()
-                found += [Problem(self.shown["checks"], "", text, exercise.id) for text in texts]
-        return found
+        return [problem for exercise in self.lesson.exercises for problem in self.prove(client, exercise)]
+
+    def prove(self, client: Client, exercise: Exercise) -> list[Problem]:
+        """The proofs of one exercise."""
+        part, check = self.workbook.part(exercise.id), self.checks.get(exercise.id)
+        if part is None or check is None:
+            return []
+        found = _Proof(self.layout, exercise, part, check, client).problems()
+        return [
+            Problem(self.shown["checks"], self._line(exercise.id, name), text, exercise.id)
+            if name
+            else Problem(self.shown["solution"], f"cell {part.cell}", text, exercise.id)
+            for name, text in found
+        ]
+
+    def _line(self, exercise: str, name: str = "") -> str:
+        """Where a check, or a misconception of it, stands in the file of checks; "" if its text is made elsewhere."""
+        lines = self.paths["checks"].read_text(encoding="utf-8").splitlines()
+        head = next((n for n, line in enumerate(lines) if f'"{exercise}"' in line), None)
+        if head is None:
+            return ""
+        if name:
+            inside = next((n for n in range(head, len(lines)) if f'"{name}"' in lines[n]), None)
+            head = head if inside is None else inside
+        return f"line {head + 1}"
 
 
 def _lines(source: str) -> list[str]:
@@ -265,8 +288,10 @@ class _Proof:
     def run(self, source: str, **terms: Any) -> Result:
         return self.client.check(self.layout.root, self.exercise.id, source, {"compare_placeholder": False} | terms)
 
-    def problems(self) -> list[str]:
-        return [*self.placeholder(), *self.solution(), *(t for m in self.check.misconceptions for t in self.wrong(m))]
+    def problems(self) -> list[tuple[str, str]]:
+        """(misconception or "", what is wrong) of everything."""
+        own = [("", text) for text in (*self.placeholder(), *self.solution())]
+        return own + [(entry.name, text) for entry in self.check.misconceptions for text in self.wrong(entry)]
 
     def placeholder(self) -> Iterator[str]:
         result = self.run(self.part.placeholder)

@@ -14,7 +14,10 @@ from cannlab.course.spec.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The setup cells, the answer, what to do with it, and the inputs of each case (plain data and files)."""
+    """The setup cells, the answer, what to do with it, and the inputs of each case (plain data and files).
+
+    ``preload``: heavy modules to import in the process that the answer's is forked from.
+    """
 
     exercise: str
     setup: tuple[str, ...]
@@ -22,6 +25,7 @@ class Job:
     run: Mapping[str, Any]
     cases: tuple[Mapping[str, Any], ...]
     limits: Limits
+    preload: tuple[str, ...] = ()
 
     def pack(self) -> bytes:
         """The job as a frame, for a process that does not share our memory."""
@@ -62,6 +66,7 @@ def make(
     run: Run,
     cases: list[Mapping[str, Any]],
     limits: Limits,
+    preload: tuple[str, ...] = (),
 ) -> Job:
     """A job from a check's parts."""
-    return Job(exercise, setup, answer, run.to_dict(), tuple(case_inputs(case) for case in cases), limits)
+    return Job(exercise, setup, answer, run.to_dict(), tuple(case_inputs(case) for case in cases), limits, preload)

@@ -7,9 +7,12 @@ right.
 from __future__ import annotations
 
 import hashlib
+import io
+import re
 import signal
+import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +22,10 @@ from cannlab.course import answer as answers
 from cannlab.course import job as jobs
 from cannlab.course import wire
 from cannlab.course.bundle import Bundle
-from cannlab.course.kernel_replay import Replay, machine_replay
-from cannlab.course.manifest import Kind
+from cannlab.course.kernel_replay import Refused, Replay, Replayed, arrays, machine_replay, other_values
+from cannlab.course.manifest import Kind, Limits
+from cannlab.course.patience import TooLong, within
+from cannlab.course.record_audit import doubt
 from cannlab.course.result import CaseReport, CostReport, Result, Verdict
 from cannlab.course.runner import Outcome, Runner
 from cannlab.course.spec.attempt import Attempt, CaseRun, Ending, Frame, Raised
@@ -30,9 +35,15 @@ from cannlab.course.spec.requirements import Fact
 from cannlab.course.values import MISSING, kind_of, show
 from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine.core.launch import WARNINGS
-from cannlab.trace import Record
+from cannlab.soc import soc as chips
+from cannlab.trace import KernelTrace, Record
 
 _PRINTED = 2000
+_MESSAGE = 2000
+_MOST_FAULTS = 200
+_LARGEST_RECORD = 1 << 29
+_PATIENCE = 2
+"""How much longer than the answer's processor time the judge computes on what came back: a kernel is replayed twice."""
 _PRIVATE = (Kind.PREDICTION, Kind.CHOICE)
 
 
@@ -41,13 +52,15 @@ class Terms:
     """How an answer is judged.
 
     ``learner`` seeds what differs from learner to learner; ``secret`` is the grader's seed, empty when a learner
-    checks; ``elsewhere`` maps names that the learner's other cells define to where.
+    checks; ``elsewhere`` maps names that the learner's other cells define to where. ``seconds`` lowers the exercise's
+    limits of time (0: as the manifest says).
     """
 
     learner: str = "cannlab"
     secret: str = ""
     elsewhere: Mapping[str, str] | None = None
     compare_placeholder: bool = True
+    seconds: int = 0
 
     @property
     def grading(self) -> bool:
@@ -57,19 +70,34 @@ class Terms:
 
 def draw_cases(check: Check, kind: Kind, terms: Terms) -> list[CaseRun]:
     """The cases of a check with their inputs, from its seed. What depends on the learner stays the learner's."""
-    if check.run.specimens:
-        inputs = [{"specimen": source} for _, source, _ in check.run.specimens]
-        return [CaseRun(n, None, given) for n, given in enumerate(inputs, 1)]
     private = kind in _PRIVATE
     seed = terms.learner if private or not terms.grading else terms.secret
+    if check.run.specimens:
+        # In an order of the seed's: a test that only counts its calls must not know which program comes when.
+        order = _rng(check.exercise, seed, "specimens").permutation(len(check.run.specimens))
+        texts = [(int(index), check.run.specimens[index][1]) for index in order]
+        return [CaseRun(n, index, {"specimen": source}) for n, (index, source) in enumerate(texts, 1)]
     rounds = check.grading_rounds if terms.grading and not private else 1
     cases: list[CaseRun] = []
     for turn in range(rounds):
         for index, size in enumerate(check.sizes):
-            text = f"{check.exercise}/{seed}/{turn}/{index}".encode()
-            rng = np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "little"))
+            rng = _rng(check.exercise, seed, turn, index)
             cases.append(CaseRun(len(cases) + 1, size, check.draw(rng, size)))
     return cases
+
+
+def graded_limits(limits: Limits, check: Check) -> Limits:
+    """The limits of an instructor's run: as much for every round as a learner's run has for its only one.
+
+    The clock has twice the room, so that on a busy machine the processor time decides, which is always the same.
+    """
+    return limits.times(check.grading_rounds, patience=2)
+
+
+def _rng(*names: object) -> np.random.Generator:
+    """A generator that these names seed."""
+    text = "/".join(map(str, names)).encode()
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "little"))
 
 
 def _copy(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,11 +130,27 @@ def _fill(case: CaseRun, message: Mapping[str, Any], blob: bytes) -> None:
         status = message.get("status")
         case.status = status if type(status) is int else None
         if "record" in message:
-            case.record = Record.from_bytes(_part(blob, message["record"]))
-            case.faults = tuple(dict(fault) for fault in case.record.faults)
+            case.record = _record(_part(blob, message["record"]))
+            case.faults = tuple(_fault(fault) for fault in case.record.faults[:_MOST_FAULTS])
         case.files = {str(name): _part(blob, entry) for name, entry in message.get("files", {}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError, MemoryError, RecursionError) as problem:
+    except Exception as problem:
+        # Whatever goes wrong while a stranger's data is read is the stranger's doing.
         raise wire.BrokenFrame("a case that cannot be read") from problem
+
+
+def _record(data: bytes) -> Record:
+    """The record of a case. ValueError if it is none, or one that unpacks to more than any run leaves."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST_RECORD:
+            raise ValueError("a record that is too large")
+    return Record.from_bytes(data)
+
+
+def _fault(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A diagnosis of an answer's machine, as plain data of bounded size. KeyError, TypeError, ... if it is none."""
+    found = Diagnosis.from_dict(data)
+    data = replace(found, facts={}).to_dict()
+    return data | {name: str(data[name])[:_MESSAGE] for name in ("rule", "code", "title", "what", "why", "remedy")}
 
 
 class Judge:
@@ -119,53 +163,89 @@ class Judge:
         self.runner = runner
         self.replay = replay
         self.setup = tuple(answers.to_python(cell) for cell in bundle.part.setup)
+        self.limits = self.exercise.limits
+        self._references: list[CaseRun] = []
 
     # -- running -----------------------------------------------------------------------------------
 
     def judge(self, source: str, terms: Terms | None = None) -> Result:
         """The verdict on one answer."""
         terms = terms or Terms()
-        code = answers.to_python(source)
         stamp = self._stamp(source, terms)
-        wrong = answers.syntax_problem(code)
+        self.limits = graded_limits(self.exercise.limits, self.check) if terms.grading else self.exercise.limits
+        try:
+            return self._judge(source, terms, stamp)
+        except TooLong:
+            diagnosis = diagnose("course.too_heavy", seconds=_PATIENCE * self.limits.cpu)
+            return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
+
+    def _judge(self, source: str, terms: Terms, stamp: dict[str, str]) -> Result:
+        with within(_PATIENCE * self.limits.cpu):
+            code = answers.to_python(source)
+            wrong = answers.syntax_problem(code)
         if wrong is not None:
             diagnosis = diagnose("course.syntax", line=wrong[0], message=wrong[1])
             return self._result(Verdict.FAILED, terms, diagnosis=diagnosis, stamp=stamp)
         cases = draw_cases(self.check, self.exercise.kind, terms)
-        outcome = self._run(code, cases)
-        attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
-        for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
-            try:
-                _fill(case, message, blob)
-            except wire.BrokenFrame:
-                attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
-                break
-        self._expect(cases)
+        with within(_PATIENCE * self.limits.cpu):
+            outcome = self._run(code, cases, terms.seconds)
+            attempt = Attempt(code, cases[: len(outcome.cases)], outcome.ending)
+            for case, (message, blob) in zip(attempt.cases, outcome.cases, strict=True):
+                try:
+                    _fill(case, message, blob)
+                except wire.BrokenFrame:
+                    attempt.cases, attempt.ending = attempt.cases[: case.number - 1], Ending.BROKEN
+                    break
         for case in attempt.cases:
-            self._examine(case)
+            case.touched = outcome.touched
+        self._expect(cases)
+        with within(_PATIENCE * self.limits.cpu):
+            for case in attempt.cases:
+                self._examine(case, terms)
         cost = self._cost(attempt, cases) if len(attempt.cases) == len(cases) else None
-        return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
+        with within(_PATIENCE * self.limits.cpu):
+            return self._verdict(source, attempt, outcome, cases, cost, terms, stamp)
 
-    def _run(self, code: str, cases: list[CaseRun]) -> Outcome:
+    def _run(self, code: str, cases: list[CaseRun], seconds: int = 0) -> Outcome:
         inputs = [case.inputs for case in cases]
-        return self.runner.run(
-            jobs.make(self.exercise.id, self.setup, code, self.check.run, inputs, self.exercise.limits)
-        )
+        exercise, limits = self.exercise, self.limits
+        if seconds:
+            limits = replace(limits, cpu=min(limits.cpu, seconds), wall=min(limits.wall, seconds))
+        made = jobs.make(exercise.id, self.setup, code, self.check.run, inputs, limits, exercise.preload)
+        return self.runner.run(made)
 
     def _expect(self, cases: list[CaseRun]) -> None:
         """What each case should give."""
         reference = self.check.reference
         if self.check.run.specimens:
-            for case, (_, _, right) in zip(cases, self.check.run.specimens, strict=True):
-                case.expected = "passes" if right else "fails"
+            for case in cases:
+                case.expected = "passes" if self.check.run.specimens[case.size][2] else "fails"
         elif isinstance(reference, Solution):
-            for case, solved in zip(cases, self._solved(cases), strict=True):
+            self._references = self._solved(cases)
+            for case, solved in zip(cases, self._references, strict=True):
                 case.expected = solved.got
         elif reference is not None:
             for case in cases:
                 case.expected = reference(**_copy(case.inputs))
 
+    def _sets_up(self, cases: list[CaseRun]) -> bool:
+        """True if the course's own setup and solution run on these cases."""
+        try:
+            return bool(self._solution(cases))
+        except RuntimeError:
+            return False
+
     def _solved(self, cases: list[CaseRun]) -> list[CaseRun]:
+        """The solved cell's runs of the same inputs, replayed if they are kernels."""
+        runs = self._solution(cases)
+        if self.check.run.how == "kernel":
+            for run in runs:
+                self._replay(run)
+                if run.refused is not None:
+                    raise RuntimeError(f"the solution of {self.exercise.id} is refused: {run.refused.what}")
+        return runs
+
+    def _solution(self, cases: list[CaseRun]) -> list[CaseRun]:
         """The solved cell's runs of the same inputs. RuntimeError if the course's own solution fails."""
         runs = [CaseRun(case.number, case.size, case.inputs) for case in cases]
         outcome = self._run(answers.to_python(self.bundle.part.solution), runs)
@@ -175,27 +255,47 @@ class Judge:
             _fill(run, message, blob)
             if run.raised is not None:
                 raise RuntimeError(f"the solution of {self.exercise.id} raised {run.raised.type}: {run.raised.message}")
-            if self.check.run.how == "kernel":
-                self._replay(run)
         return runs
 
     # -- looking at a case -------------------------------------------------------------------------
 
-    def _examine(self, case: CaseRun) -> None:
+    def _examine(self, case: CaseRun, terms: Terms) -> None:
         """Replay, compare, and read the requirements of one case."""
         allowed = WARNINGS.union(self.check.faults)
         case.faults = tuple(fault for fault in case.faults if fault.get("rule") not in allowed)
+        if case.raised is None:
+            self._disbelieve(case)
+        claimed = case.got
         if case.raised is None and self.check.run.how == "kernel":
             self._replay(case)
-        if case.raised is None and case.expected is not MISSING:
+        if case.raised is not None or case.refused is not None:
+            return
+        if case.expected is not MISSING:
             case.difference = self._difference(case)
-        if case.raised is None:
+            if self.check.run.how == "kernel":
+                self._origin(case, claimed, terms)
+        if case.refused is None:
             case.facts = tuple(self._fact(requirement, case) for requirement in self.check.must)
+
+    @staticmethod
+    def _disbelieve(case: CaseRun) -> None:
+        """Refuse a case whose process changed the emulator, or whose record no run can give."""
+        if case.touched:
+            case.raised = Raised("", case.touched[0], "touched")
+            return
+        if case.record is not None:
+            try:
+                found = doubt(case.record)
+            except Exception as problem:
+                # The record is a stranger's: whatever reading it trips over is the stranger's doing.
+                found = f"tables that do not fit together ({type(problem).__name__})"
+            if found:
+                case.raised = Raised("", found, "record")
 
     def _difference(self, case: CaseRun) -> Difference | None:
         if not self.check.run.specimens:
             return self.check.compare.difference(case.got, case.expected)
-        title, _, right = self.check.run.specimens[case.number - 1]
+        title, _, right = self.check.run.specimens[case.size]
         plain = isinstance(case.got, list) and len(case.got) == 2
         outcome, message = case.got if plain else ("", "")
         if outcome == case.expected:
@@ -218,29 +318,73 @@ class Judge:
         case.got = MISSING
         launches = [] if case.record is None else case.record.kernels
         if not launches:
-            name = self.check.run.name
-            case.raised = Raised("", "", "no_launch", name)
+            case.refused = diagnose("course.no_launch", name=self.check.run.name)
             return
-        arrays = {name: value.copy() for name, value in case.inputs.items() if isinstance(value, np.ndarray)}
         try:
-            replayed = self.replay(launches[-1], list(arrays.values()))
-        except (ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError) as problem:
-            case.raised = Raised(type(problem).__name__, f"the launch cannot be replayed: {problem}", "launch")
+            found = self._launch(launches[-1], case.inputs)
+        except Refused as problem:
+            case.refused = problem.diagnosis
             return
-        after = dict(zip(arrays, replayed.arguments, strict=False))
-        out = self.check.run.out
-        case.got = after.get(out[0], MISSING) if len(out) == 1 else {name: after.get(name) for name in out}
+        case.got = self._written(found)
         known = {fault.get("rule") for fault in case.faults}
-        found = (d.to_dict() for d in replayed.diagnoses if d.rule not in known and d.rule not in self.check.faults)
-        case.faults = (*case.faults, *found)
-        case.replay_ns = replayed.ns
+        new = (d.to_dict() for d in found.diagnoses if d.rule not in known and d.rule not in self.check.faults)
+        case.faults = (*case.faults, *new)
+        case.replay_ns, case.kernel = found.ns, found.facts
+
+    def _launch(self, trace: KernelTrace, inputs: Mapping[str, Any]) -> Replayed:
+        run = self.check.run
+        return self.replay(trace, _copy(inputs), run.soc or chips.current().name, run.sync)
+
+    def _written(self, found: Replayed) -> Any:
+        out = self.check.run.out
+        if len(out) == 1:
+            return found.arguments.get(out[0], MISSING)
+        return {name: found.arguments.get(name) for name in out}
+
+    def _origin(self, case: CaseRun, claimed: Any, terms: Terms) -> None:
+        """Where a kernel's result comes from: refused if the host made it, if the answer's own arrays do not show it,
+        or if it holds for these values only. What the answer claims can only harm it.
+        """
+        run, same = self.check.run, self.check.compare.same
+        names = ", ".join(arrays(case.inputs))
+        out = ", ".join(run.out)
+        if case.difference is not None:
+            if not case.faults and same(claimed, case.expected):
+                case.refused = diagnose("course.kernel_elsewhere", name=out, names=names)
+            return
+        if not same(claimed, case.expected):
+            case.refused = diagnose("course.kernel_order", name=out, names=names)
+            return
+        if not run.from_data:
+            return
+        assert case.record is not None
+        rng = _rng(self.exercise.id, terms.secret or terms.learner, "other values", case.number)
+        inputs = other_values(case.inputs, self.check.draw(rng, case.size), rng, run.out)
+        found = self._launch(case.record.kernels[-1], inputs)
+        if not same(self._written(found), self._wanted(case, inputs)):
+            case.refused = diagnose("course.kernel_fixed", name=out)
+
+    def _wanted(self, case: CaseRun, inputs: dict[str, Any]) -> Any:
+        """What a kernel should give on other values than the case's."""
+        reference = self.check.reference
+        if not isinstance(reference, Solution):
+            assert reference is not None
+            return reference(**_copy(inputs))
+        solved = self._references[case.number - 1].record
+        assert solved is not None
+        return self._written(self._launch(solved.kernels[-1], inputs))
 
     def _cost(self, attempt: Attempt, cases: list[CaseRun]) -> CostReport | None:
         """Cost against the solved cell's, in the same run."""
         target = self.check.cost
-        if target is None or any(case.raised is not None for case in attempt.cases):
+        if target is None or any(case.raised is not None or case.refused is not None for case in attempt.cases):
             return None
-        got = sum(target.of(case) for case in attempt.cases)
+        try:
+            got = sum(target.of(case) for case in attempt.cases)
+        except Exception:
+            # As in _fact: what an answer left cannot be read, so nothing is known of its cost.
+            attempt.ending = Ending.BROKEN
+            return None
         reference = sum(target.of(case) for case in self._solved(cases))
         ratio = got / reference if reference else (1.0 if not got else float("inf"))
         attempt.cost_ratio, attempt.cost_target = ratio, target.ratio
@@ -269,6 +413,9 @@ class Judge:
             "stamp": stamp,
             "layers": outcome.layers,
         }
+        if attempt.ending is Ending.SETUP and self._sets_up(cases):
+            # The setup runs: it was the answer that broke it, or that only said so.
+            attempt.ending = outcome.ending = Ending.BROKEN
         if attempt.ending is Ending.SETUP:
             return self._result(Verdict.ERROR, terms, diagnosis=self._setup_failed(outcome), **common)
         if whole and right == len(cases) and cheap:
@@ -333,7 +480,7 @@ class Judge:
         if case is None:
             return None
         if self.check.run.specimens:
-            return CaseReport(case.number, (("program", self.check.run.specimens[case.number - 1][0]),))
+            return CaseReport(case.number, (("program", self.check.run.specimens[case.size][0]),))
         inputs = tuple((name, show(value)) for name, value in case.inputs.items())
         if case.difference is None:
             return CaseReport(case.number, inputs) if inputs else None
@@ -343,6 +490,9 @@ class Judge:
 
     def _misconception(self, seen: Misconception, attempt: Attempt) -> Diagnosis:
         if seen.fault and not seen.what:
+            refused = next((c.refused for c in attempt.cases if c.refused and c.refused.rule == seen.fault), None)
+            if refused is not None:
+                return refused
             found = next(f for case in attempt.cases for f in case.faults if f.get("rule") == seen.fault)
             return Diagnosis.from_dict(found)
         return diagnose(
@@ -379,6 +529,8 @@ class Judge:
                 reference=cost.reference,
                 unit=cost.unit,
             )
+        if first.refused is not None:
+            return first.refused
         if first.faults and (first.raised is None or first.raised.type != "NameError"):
             # What the machine saw is the cause of an error that followed from it.
             return _machine_diagnosis(first.faults[0])
@@ -390,7 +542,7 @@ class Judge:
         return diagnose("course.requirement", text=fact.text[:1].upper() + fact.text[1:], do=fact.do)
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> Diagnosis:
-        limits = self.exercise.limits
+        limits = self.limits
         number = signal.Signals(outcome.status).name if outcome.ending is Ending.KILLED else ""
         ending = attempt.ending
         if ending is Ending.KILLED and outcome.status == signal.SIGXFSZ:
@@ -407,7 +559,7 @@ class Judge:
         )
 
     def _error(self, case: CaseRun, raised: Raised, elsewhere: Mapping[str, str]) -> Diagnosis:
-        limits = self.exercise.limits
+        limits = self.limits
         if raised.type == "NameError" and raised.name in elsewhere:
             return diagnose("course.other_cell", name=raised.name, cell=elsewhere[raised.name])
         if raised.part == "name":
@@ -416,16 +568,22 @@ class Judge:
             return diagnose("course.command_word", got=raised.message, wanted=raised.name)
         if raised.part == "quotes":
             return diagnose("course.command_quotes", message=raised.message)
+        if raised.part == "touched":
+            return diagnose("course.touched", name=raised.message)
+        if raised.part == "record":
+            return diagnose("course.altered_record", found=raised.message)
         if raised.part == "too_big":
             return diagnose("course.too_big", mib=limits.result)
-        if raised.part == "no_launch":
-            return diagnose("course.no_launch", name=raised.name)
         if raised.type == "MemoryError":
             return diagnose("course.memory", mib=limits.memory, case=case.number)
         if raised.type == "SystemExit":
             return diagnose("course.exited", status=raised.message, case=case.number)
         if raised.type == "PermissionError" and "Operation not permitted" in raised.message:
             return diagnose("course.process", message=raised.message)
+        if raised.type == "PermissionError" and "Permission denied" in raised.message:
+            # The name only: where things lie on the machine that judges is nobody's business.
+            named = re.search(r"'(?:[^']*/)?([^'/]+)/?'", raised.message)
+            return diagnose("course.closed_file", name=named.group(1) if named else "a file")
         if raised.part == "call" and raised.type == "TypeError" and not raised.frames:
             arguments = ", ".join(case.inputs)
             return diagnose("course.signature", name=raised.name, arguments=arguments, message=raised.message)

@@ -13,9 +13,11 @@ from cannlab.course import notebook_file, workbook
 from cannlab.course.answer import defined_elsewhere
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Exercise, Lesson
-from cannlab.course.progress import NOBODY, Progress, folder_of
+from cannlab.course.progress import FILE, NOBODY, Progress, folder_of
 from cannlab.course.workbook import Tag
 from cannlab.errors import CannlabError, diagnose
+
+START_PAGE = "start.ipynb"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +38,36 @@ class Started:
     kept: tuple[str, ...]
 
 
-def _answers_to(cell: Any, exercise: str) -> bool:
+def start_page(title: str) -> Any:
+    """The notebook that a learner opens first: the progress panel, and how to go on."""
+    panel = "from cannlab import panel\n\npanel()"
+    text = (
+        f"# {title}\n\nRun the cell above (Shift+Enter): it shows what is done and what comes next. A lesson explains, "
+        "its exercises ask; each exercise has a cell to fill in and a check below it.\n\n"
+        "In a shell the same is `cannlab learn next`, `cannlab learn check ID` and `cannlab learn progress`."
+    )
+    code: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "panel",
+        "metadata": {},
+        "source": panel,
+        "execution_count": None,
+        "outputs": [],
+    }
+    cells = [code, {"cell_type": "markdown", "id": "text", "metadata": {}, "source": text}]
+    return notebook_file.node({"cells": cells, "metadata": workbook.METADATA, "nbformat": 4, "nbformat_minor": 5})
+
+
+def answers_to(cell: Any, exercise: str) -> bool:
+    """True for a code cell whose first line names the exercise."""
     return cell.cell_type == "code" and workbook.exercise_named(cell.source) == exercise
 
 
 class Folder:
-    """A learner's folder: ``notebooks/``, ``exercises/``, ``progress.json``, ``backups/``."""
+    """A learner's folder: ``notebooks/``, ``exercises/``, ``progress.json``, ``backups/``.
+
+    ``.given/`` holds each notebook as the course gave it: what :mod:`cannlab.course.update` compares with.
+    """
 
     def __init__(self, root: Path, layout: Layout) -> None:
         self.root = root
@@ -55,6 +81,18 @@ class Folder:
         if root is None:
             raise CannlabError(diagnose("course.no_workbook", file="progress.json", folder=str(Path.cwd())))
         return cls(root, layout)
+
+    @classmethod
+    def at(cls, root: Path, layout: Layout) -> Folder:
+        """The learner's folder ``root``. CannlabError (course.no_workbook) if it is none."""
+        if not (root / FILE).is_file():
+            raise CannlabError(diagnose("course.no_workbook", file=FILE, folder=str(root)))
+        return cls(root, layout)
+
+    @property
+    def start_page(self) -> Path:
+        """The notebook that shows the panel."""
+        return self.root / START_PAGE
 
     def workbook(self, lesson: Lesson) -> Path:
         """The learner's workbook of a lesson."""
@@ -78,6 +116,8 @@ class Folder:
                 learner = state.learner
             for lesson in self.layout.course.lessons:
                 self._copy(lesson, learner, made, kept)
+            if (made or kept) and not self.start_page.exists():
+                notebook_file.write(start_page(self.layout.course.title), self.start_page)
         except OSError as problem:
             message = problem.strerror or str(problem)
             raise CannlabError(diagnose("course.not_a_folder", folder=str(self.root), message=message)) from None
@@ -97,12 +137,30 @@ class Folder:
             if target.exists():
                 kept.append(shown)
                 continue
-            notebook = notebook_file.read(source)
-            if target == self.workbook(lesson):
-                # A workbook that is handed in alone still says whose inputs it was solved with.
-                notebook.metadata["cannlab"] = {"learner": learner}
-            notebook_file.write(notebook, target)
+            self.give(source, target, learner)
             made.append(shown)
+
+    def give(self, source: Path, target: Path, learner: str, notebook: Any = None) -> None:
+        """Write a notebook of the course (or what was made of it) to its place, and keep what the course gave."""
+        given = notebook_file.read(source)
+        own = copy.deepcopy(given) if notebook is None else notebook
+        if target.is_relative_to(self.root / "exercises"):
+            # A workbook that is handed in alone still says whose inputs it was solved with.
+            own.metadata["cannlab"] = notebook_file.node({"learner": learner})
+        notebook_file.write(own, target)
+        notebook_file.write(given, self.given(target))
+
+    def given(self, target: Path) -> Path:
+        """Where the course's version of a notebook of this folder is kept."""
+        return self.root / ".given" / target.relative_to(self.root)
+
+    def rename_learner(self, learner: str) -> None:
+        """Write another learner's identity into the workbooks."""
+        for lesson in self.layout.course.lessons:
+            if self.workbook(lesson).is_file():
+                notebook = self._load(lesson)
+                notebook.metadata["cannlab"] = notebook_file.node({"learner": learner})
+                notebook_file.write(notebook, self.workbook(lesson))
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -118,7 +176,7 @@ class Folder:
     def answer(self, exercise: Exercise, lesson: Lesson) -> Answer:
         """The learner's cell for an exercise: the last one whose first line names it."""
         cells = list(enumerate(self._load(lesson).cells, 1))
-        own = [(number, cell) for number, cell in cells if _answers_to(cell, exercise.id)]
+        own = [(number, cell) for number, cell in cells if answers_to(cell, exercise.id)]
         if not own:
             raise CannlabError(diagnose("course.no_cell", file=self.workbook(lesson).name, exercise=exercise.id))
         notes: tuple[str, ...] = ()
@@ -128,7 +186,7 @@ class Folder:
         others = [
             (f"cell {number}", cell.source)
             for number, cell in cells
-            if cell.cell_type == "code" and not _answers_to(cell, exercise.id) and workbook.role(cell) is not Tag.SETUP
+            if cell.cell_type == "code" and not answers_to(cell, exercise.id) and workbook.role(cell) is not Tag.SETUP
         ]
         return Answer(own[-1][1].source, notes, defined_elsewhere(others))
 
@@ -142,9 +200,9 @@ class Folder:
         """
         notebook = self._load(lesson)
         given = notebook_file.read(self.layout.exercise(lesson))
-        original = next(cell for cell in given.cells if _answers_to(cell, exercise.id))
-        backup = self._backup(self.workbook(lesson))
-        places = [index for index, cell in enumerate(notebook.cells) if _answers_to(cell, exercise.id)]
+        original = next(cell for cell in given.cells if answers_to(cell, exercise.id))
+        backup = self.backup(self.workbook(lesson))
+        places = [index for index, cell in enumerate(notebook.cells) if answers_to(cell, exercise.id)]
         if places:
             notebook.cells[places[0]] = copy.deepcopy(original)
             for index in reversed(places[1:]):
@@ -156,7 +214,8 @@ class Folder:
             state.exercises.pop(exercise.id, None)
         return backup
 
-    def _backup(self, path: Path) -> Path:
+    def backup(self, path: Path) -> Path:
+        """Keep a copy of a notebook in ``backups/``; gives its path."""
         folder = self.root / "backups"
         folder.mkdir(exist_ok=True)
         number = 1

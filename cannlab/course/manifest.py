@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,16 @@ class Limits:
     result: int = 64
     disk: int = 256
     files: int = 128
+
+    def times(self, rounds: int, patience: int = 1) -> Limits:
+        """What so many rounds of the same cases may use; ``patience`` gives the clock more room on a busy machine."""
+        return replace(
+            self,
+            cpu=self.cpu * rounds,
+            wall=self.wall * rounds * patience,
+            output=self.output * rounds,
+            result=self.result * rounds,
+        )
 
 
 @dataclass(frozen=True, slots=True)

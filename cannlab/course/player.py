@@ -12,6 +12,7 @@ import contextlib
 import io
 import linecache
 import os
+import random
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +20,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from cannlab.course import wire
 from cannlab.course.job import Job
 from cannlab.course.stand_in import StandIn, display, program
+from cannlab.course.untouched import original
 
 CELL = "<cell>"
 _KEEP = 64 * 1024
 _MESSAGE = 2000
 _given: dict[str, dict[str, Any]] = {}
+_seed_random, _seed_numpy = random.seed, np.random.seed
 
 
 def given(exercise: str) -> dict[str, Any]:
@@ -160,13 +165,14 @@ class Player:
         self.send = send
         self.home = Path.cwd()
         self.shared: dict[str, Any] | None = None
+        self.changed = original().changed
 
     def play(self) -> None:
         """All cases."""
         for number, inputs in enumerate(self.job.cases):
             if not self.case(number, inputs):
                 return
-        self.send({"end": len(self.job.cases)}, b"")
+        self.send({"end": len(self.job.cases), "touched": self.changed()[:20]}, b"")
 
     def case(self, number: int, crossed: Mapping[str, Any]) -> bool:
         """One case. False if the course's own setup failed."""
@@ -218,8 +224,6 @@ class Player:
     @staticmethod
     def _unpack(crossed: Mapping[str, Any]) -> dict[str, Any]:
         """A case's own copy of its inputs; files are written to its folder."""
-        import numpy as np
-
         inputs: dict[str, Any] = {}
         for name, value in crossed.items():
             if isinstance(value, dict) and set(value) == {"file"}:
@@ -237,6 +241,9 @@ class Player:
         if self.shared is not None:
             return self.shared
         _new_machine()
+        # What an answer draws at random is the same in every run of a case.
+        _seed_random(0)
+        _seed_numpy(0)
         namespace: dict[str, Any] = {"__name__": "__main__", "display": display}
         stand_in = StandIn(namespace)
         namespace["get_ipython"] = lambda: stand_in

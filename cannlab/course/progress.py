@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cannlab.errors import CannlabError, diagnose
 
@@ -24,23 +26,52 @@ NOBODY = "cannlab"
 
 @dataclass
 class Entry:
-    """One exercise: passed once, how often checked, how many hints seen."""
+    """One exercise: passed once, how often checked here, how many hints seen, how often checked in other folders."""
 
     passed: bool = False
     attempts: int = 0
     hints: int = 0
+    elsewhere: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tries(self) -> int:
+        """Checks in all folders together."""
+        return self.attempts + sum(self.elsewhere.values())
 
 
 @dataclass
 class State:
-    """The whole file. ``learner`` seeds the inputs that differ from learner to learner."""
+    """The whole file. ``learner`` seeds the inputs that differ from learner to learner; ``folder`` names this file, so
+    that progress which comes here twice counts once.
+    """
 
     learner: str = NOBODY
     exercises: dict[str, Entry] = field(default_factory=dict)
+    folder: str = ""
 
     def entry(self, exercise: str) -> Entry:
         """The entry of an exercise, made if it is new."""
         return self.exercises.setdefault(exercise, Entry())
+
+    def named(self) -> str:
+        """The name of this file, made when it is first needed."""
+        self.folder = self.folder or secrets.token_hex(8)
+        return self.folder
+
+    def take(self, other: State) -> None:
+        """Add another file's progress. Passed stays passed, hints seen stay seen, checks add up, nothing is lowered.
+
+        Checks are counted by the folder that they were made in: taking the same progress again changes nothing.
+        """
+        for name, theirs in other.exercises.items():
+            entry = self.entry(name)
+            entry.passed = entry.passed or theirs.passed
+            entry.hints = max(entry.hints, theirs.hints)
+            for folder, count in {**theirs.elsewhere, other.folder: theirs.attempts}.items():
+                if folder and folder == self.folder:
+                    entry.attempts = max(entry.attempts, count)
+                elif count:
+                    entry.elsewhere[folder] = max(entry.elsewhere.get(folder, 0), count)
 
 
 def folder_of(start: Path | None = None) -> Path | None:
@@ -75,11 +106,9 @@ class Progress:
         except (OSError, UnicodeDecodeError) as problem:
             raise self._damaged(str(problem)) from None
         try:
-            data = json.loads(text)
-            exercises = {str(name): Entry(**entry) for name, entry in data["exercises"].items()}
-            return State(str(data["learner"]), exercises)
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
-            raise self._damaged(f"{type(problem).__name__}: {problem}") from None
+            return loads(text)
+        except ValueError as problem:
+            raise self._damaged(str(problem)) from None
 
     def _damaged(self, message: str) -> CannlabError:
         return CannlabError(diagnose("course.progress_damaged", file=str(self.path), message=message))
@@ -98,14 +127,84 @@ class Progress:
             raise CannlabError(diagnose("course.not_a_folder", folder=self.path.parent, message=message)) from None
 
     def _write(self, state: State) -> None:
-        exercises = {name: asdict(entry) for name, entry in sorted(state.exercises.items())}
-        text = json.dumps({"version": 1, "learner": state.learner, "exercises": exercises}, indent=2)
-        part = self.path.with_name(f"{FILE}.{os.getpid()}.part")
+        _write_whole(self.path, dumps(state))
+
+    # -- to another machine ------------------------------------------------------------------------
+
+    def export(self, file: Path) -> State:
+        """Write the progress to a file for :meth:`take`. CannlabError (course.not_exported) if it cannot be written."""
+        with self.change() as state:
+            state.named()
         try:
-            part.write_text(text + "\n", encoding="utf-8")
-            part.replace(self.path)
-        finally:
-            part.unlink(missing_ok=True)
+            _write_whole(file, dumps(state))
+        except OSError as problem:
+            message = problem.strerror or str(problem)
+            raise CannlabError(diagnose("course.not_exported", file=str(file), message=message)) from None
+        return state
+
+    def take(self, file: Path) -> tuple[State, bool]:
+        """Add the progress of an exported file.
+
+        Returns:
+            The state after it, and True if the learner's identity was taken over too: it is when nothing was checked
+            here before, so that the answers to predictions stay right.
+
+        Raises:
+            CannlabError: rule ``course.not_imported``: no such file, or it holds no progress. Nothing is changed then.
+        """
+        try:
+            other = loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as problem:
+            message = getattr(problem, "strerror", None) or str(problem)
+            raise CannlabError(diagnose("course.not_imported", file=str(file), message=message)) from None
+        with self.change() as state:
+            state.named()
+            adopts = not state.exercises and other.learner not in (NOBODY, state.learner)
+            if adopts:
+                state.learner = other.learner
+            state.take(other)
+        return state, adopts
+
+
+def _write_whole(path: Path, text: str) -> None:
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def dumps(state: State) -> str:
+    """The text of a progress file."""
+    exercises = {}
+    for name, entry in sorted(state.exercises.items()):
+        exercises[name] = asdict(entry)
+        if not entry.elsewhere:
+            del exercises[name]["elsewhere"]
+    data = {"version": 1, "learner": state.learner, "folder": state.folder, "exercises": exercises}
+    if not state.folder:
+        del data["folder"]
+    return json.dumps(data, indent=2) + "\n"
+
+
+def loads(text: str) -> State:
+    """The inverse of :func:`dumps`. ValueError with the reason if it is none of its making."""
+    try:
+        data = json.loads(text)
+        exercises = {str(name): _entry(entry) for name, entry in data["exercises"].items()}
+        return State(str(data["learner"]), exercises, str(data.get("folder", "")))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        raise ValueError(f"{type(problem).__name__}: {problem}") from None
+
+
+def _entry(data: dict[str, Any]) -> Entry:
+    """An entry whose values have their types."""
+    entry = Entry(**data)
+    counts = (entry.attempts, entry.hints, *entry.elsewhere.values())
+    if type(entry.passed) is not bool or not all(type(count) is int and count >= 0 for count in counts):
+        raise ValueError(f"no progress: {data}")
+    return entry
 
 
 @contextlib.contextmanager

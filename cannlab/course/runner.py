@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from cannlab.course import wire
 from cannlab.course.job import Job
+from cannlab.course.nursery import Nursery
 from cannlab.course.player import Player
-from cannlab.course.sandbox import Sandbox, clean_environment
+from cannlab.course.sandbox import LAYERS, Sandbox, clean_environment, mapped_bytes, open_status
 from cannlab.course.spec.attempt import Ending
 
 _CHUNK = 1 << 16
 _START = 30.0
 """Seconds that a process may take until it is ready for the answer."""
+_LEAVING = 0.1
+"""Seconds that a process may take to end after its last word."""
 
 
 @dataclass
@@ -30,7 +36,8 @@ class Outcome:
     """What an answer's process left behind.
 
     ``cases`` holds (message, blob) of each case that arrived whole and in order; ``status`` is the exit status or the
-    signal's number; ``setup`` describes an error of the course's own setup cells.
+    signal's number; ``setup`` describes an error of the course's own setup cells; ``touched`` names functions and
+    classes of cannlab that were replaced.
     """
 
     ending: Ending = Ending.BROKEN
@@ -39,6 +46,7 @@ class Outcome:
     setup: dict[str, Any] | None = None
     printed: str = ""
     layers: dict[str, str] = field(default_factory=dict)
+    touched: tuple[str, ...] = ()
 
 
 class Runner(Protocol):
@@ -48,14 +56,15 @@ class Runner(Protocol):
         """Run a job to its end, whatever that is. Never raises for what the answer does."""
 
 
-def serve(job: Job, folder: str, result: int, sandbox: Sandbox) -> None:
+def serve(job: Job, folder: str, result: int, sandbox: Sandbox, outer: Mapping[str, str], mapped: int) -> NoReturn:
     """The life of an answer's process after it was made; does not return."""
     status = 1
     try:
         os.environ.clear()
         os.environ.update(clean_environment(folder))
         os.chdir(folder)
-        layers = sandbox.enter(folder, job.limits)
+        layers = {**outer, **sandbox.enter(folder, job.limits, mapped)}
+        layers = {name: layers[name] for name in LAYERS}
 
         def send(message: dict[str, Any], blob: bytes) -> None:
             wire.write_all(result, wire.pack(message, blob))
@@ -75,7 +84,7 @@ class _Reader:
         self.job = job
         self.outcome = Outcome()
         self.done = False
-        self._frames = wire.Frames((job.limits.result + 1) * 1024 * 1024)
+        self._frames = wire.Frames((job.limits.result + 1) * 1024 * 1024, stranger=True)
         self._text = bytearray()
         self._read = 0
         self._descriptors = (output, result)
@@ -132,6 +141,8 @@ class _Reader:
             outcome.cases.append((message, blob))
         elif message.get("end") == len(self.job.cases) == len(outcome.cases):
             outcome.ending = Ending.FINISHED
+            touched = message.get("touched")
+            outcome.touched = tuple(str(name)[:200] for name in touched[:20]) if isinstance(touched, list) else ()
             self.done = True
         else:
             raise wire.BrokenFrame("a message out of order")
@@ -141,22 +152,48 @@ class _Reader:
         return self._text.decode("utf-8", "replace")
 
 
-def _end(pid: int, deadline: float) -> tuple[int, float]:
-    """Wait for a process to end by itself; kill its whole group when time is up. Gives (wait status, CPU s)."""
-    pause = 0.0005
-    while True:
-        done, status, usage = os.wait4(pid, os.WNOHANG)
-        if done:
-            return status, usage.ru_utime + usage.ru_stime
-        if time.monotonic() >= deadline:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+class _Forked:
+    """An answer's process that the nursery made; its end is told on a line."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+
+    def end(self, deadline: float) -> tuple[int, float]:
+        """Wait for it to end by itself; have it ended when time is up. Gives (wait status, CPU s)."""
+        self._line.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            told = self._line.recv(_CHUNK)
+        except TimeoutError:
+            self._line.settimeout(_START)
+            self._line.shutdown(socket.SHUT_WR)
+            told = self._line.recv(_CHUNK)
+        if not told:
+            raise ConnectionError("the process that answers are forked from ended")
+        report = json.loads(told)
+        return int(report["status"]), float(report["cpu"])
+
+
+class _Spawned:
+    """An answer's process that is a child of this one."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def end(self, deadline: float) -> tuple[int, float]:
+        """As _Forked.end; its whole group is killed in any case."""
+        pause = 0.0005
+        done, status, usage = os.wait4(self._pid, os.WNOHANG)
+        while not done and time.monotonic() < deadline:
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+            done, status, usage = os.wait4(self._pid, os.WNOHANG)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)
+        if not done:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            _, status, usage = os.wait4(pid, 0)
-            return status, usage.ru_utime + usage.ru_stime
-        time.sleep(pause)
-        pause = min(pause * 2, 0.02)
+                os.kill(self._pid, signal.SIGKILL)
+            _, status, usage = os.wait4(self._pid, 0)
+        return status, usage.ru_utime + usage.ru_stime
 
 
 def _judge_end(outcome: Outcome, stopped: Ending | None, status: int, cpu: float, job: Job) -> None:
@@ -176,7 +213,7 @@ def _judge_end(outcome: Outcome, stopped: Ending | None, status: int, cpu: float
         outcome.ending = Ending.BROKEN
 
 
-def _follow(job: Job, pid: int, output: int, result: int) -> Outcome:
+def _follow(job: Job, process: _Forked | _Spawned, output: int, result: int) -> Outcome:
     """Read a process to its end and clear it away."""
     reader = _Reader(job, output, result)
     stopped: Ending | None = None
@@ -184,8 +221,9 @@ def _follow(job: Job, pid: int, output: int, result: int) -> Outcome:
     try:
         stopped = reader.until_end()
     finally:
-        at_once = reader.done or stopped is not None
-        status, cpu = _end(pid, 0.0 if at_once else reader.deadline)
+        now = time.monotonic()
+        until = now if stopped is not None else now + _LEAVING if reader.done else reader.deadline
+        status, cpu = process.end(until)
     if stopped is None and not reader.done and time.monotonic() >= reader.deadline:
         stopped = Ending.TIMEOUT
     reader.outcome.printed = reader.text()
@@ -194,51 +232,27 @@ def _follow(job: Job, pid: int, output: int, result: int) -> Outcome:
 
 
 class ForkRunner:
-    """Forks this process for each job: 2 to 5 ms. The process must have run no torch and no threads that hold locks."""
+    """Has each job's process forked by a nursery: some ms. The nursery is forked when this is made, so make it early:
+    what this process knows then, answers could find."""
 
     def __init__(self) -> None:
         self.sandbox = Sandbox.prepare()
+        self.nursery = Nursery(self.sandbox, serve)
 
     def run(self, job: Job) -> Outcome:
-        """Run a job in a forked process."""
-        folder = tempfile.mkdtemp(prefix="cannlab-answer-")
+        """Run a job in a forked process. OSError if the nursery has ended."""
         output, output_end = os.pipe()
         result, result_end = os.pipe()
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            pid = os.fork()
-            if pid == 0:
-                self._child(job, folder, output_end, result_end)
-            os.close(output_end)
-            os.close(result_end)
-            output_end = result_end = -1
-            return _follow(job, pid, output, result)
+            with self.nursery.order(job, output_end, result_end) as line:
+                os.close(output_end)
+                os.close(result_end)
+                output_end = result_end = -1
+                return _follow(job, _Forked(line), output, result)
         finally:
             for descriptor in (output, result, output_end, result_end):
                 if descriptor >= 0:
                     os.close(descriptor)
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _child(self, job: Job, folder: str, output: int, result: int) -> None:
-        try:
-            os.setsid()
-            self.sandbox.die_with_parent()
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
-                signal.signal(number, signal.SIG_DFL)
-            null = os.open(os.devnull, os.O_RDWR)
-            os.dup2(null, 0)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            private = os.dup2(result, 3) if result != 3 else result
-            os.closerange(4, 65536)
-            # They stay open as long as the process.
-            sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-            sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-            sys.stderr = open(2, "w", encoding="utf-8", errors="replace", closefd=False, buffering=1)  # noqa: SIM115
-            serve(job, folder, private, self.sandbox)
-        finally:
-            os._exit(1)
 
 
 class SpawnRunner:
@@ -269,7 +283,7 @@ class SpawnRunner:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(job.pack())
                 process.stdin.close()
-            outcome = _follow(job, process.pid, process.stdout.fileno(), result)
+            outcome = _follow(job, _Spawned(process.pid), process.stdout.fileno(), result)
             process.returncode = 0
             process.stdout.close()
             return outcome
@@ -294,7 +308,10 @@ def spawned(result: int) -> None:
     os.dup2(null, 0)
     import numpy  # noqa: F401  (mapped before the limits count)
 
-    serve(job, os.getcwd(), result, Sandbox.prepare())
+    sandbox, folder = Sandbox.prepare(), os.getcwd()
+    mapped = mapped_bytes(open_status())
+    layers = {"disk": "missing: a process of its own has none", **sandbox.namespaces(processes=False)}
+    serve(job, folder, result, sandbox, layers | sandbox.close_reading(folder), mapped)
 
 
 def runner() -> Runner:

@@ -1,4 +1,4 @@
-"""A filter of system calls for answers' processes: no processes, no network, no signals, no tracing.
+"""A filter of system calls for answers' processes: no processes, no network, no signals, no tracing, no mounts.
 
 It goes through libseccomp, which most Linux systems have; without it the layer is named as missing.
 Source: seccomp(2), seccomp_rule_add(3).
@@ -14,12 +14,15 @@ from typing import Any
 
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
-_MASKED_EQ = 7
+_NOT_EQUAL, _MASKED_EQ = 1, 7
 _CLONE_THREAD = 0x10000
 _DENIED = (
     ("fork", "vfork", "execve", "execveat", "socket", "ptrace", "kill", "tkill", "tgkill", "pidfd_send_signal")
     + ("mount", "umount2", "unshare", "setns", "bpf", "keyctl", "add_key", "request_key", "io_uring_setup")
     + ("process_vm_readv", "process_vm_writev", "userfaultfd", "perf_event_open", "pidfd_getfd", "pidfd_open")
+    + ("rt_sigqueueinfo", "rt_tgsigqueueinfo", "process_madvise", "process_mrelease", "kcmp", "chroot", "pivot_root")
+    + ("fsopen", "fsconfig", "fsmount", "fspick", "move_mount", "open_tree", "mount_setattr", "swapon", "acct")
+    + ("setpriority", "ioprio_set", "sched_setscheduler", "sched_setparam", "sched_setattr", "migrate_pages")
 )
 
 
@@ -46,6 +49,8 @@ class Filter:
         # Threads are made by clone with CLONE_THREAD; clone3 hides its flags, so glibc is sent back to clone.
         self._deny("clone", errno.EPERM, _Argument(0, _MASKED_EQ, _CLONE_THREAD, 0))
         self._deny("clone3", errno.ENOSYS)
+        # One's own limits may be read and lowered; those of another process not.
+        self._deny("prlimit64", errno.EPERM, _Argument(0, _NOT_EQUAL, 0, 0))
 
     def _deny(self, name: str, code: int, argument: _Argument | None = None) -> None:
         number = self._library.seccomp_syscall_resolve_name(name.encode())

@@ -1,8 +1,9 @@
-"""The process that answers are forked from: ``python -m cannlab.course.server``.
+"""The checking process: ``python -m cannlab.course.server``.
 
 It imports what answers need once and runs none of it; above all it never runs torch, since a child of a process that
-has run torch hangs. Each request gets a judge, forked here, which forks the answer's process; so nothing that an
-answer or a check does stays behind. It talks over its standard input and output and ends when they close.
+has run torch hangs. Before it reads anything it forks the nursery, from which answers' processes are forked. Each
+request gets a judge, forked here; so nothing that an answer or a check does stays behind, and no answer's process ever
+held what a judge holds. It talks over its standard input and output and ends when they close.
 
 Where processes are not forked (macOS), the judge works in this process and the answers' processes are started afresh.
 """
@@ -18,6 +19,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from cannlab.course.judge import Judge, Terms
 from cannlab.course.manifest import Exercise, Limits
 from cannlab.course.result import Result, Verdict
 from cannlab.course.runner import ForkRunner, Runner, runner
-from cannlab.course.sandbox import limit_memory
+from cannlab.course.sandbox import Sandbox, limit_memory
 from cannlab.errors import CannlabError, diagnose
 
 PRELOAD = (
@@ -56,11 +58,16 @@ def _exercise(request: dict[str, Any]) -> Exercise | None:
     return None
 
 
-def handle(request: dict[str, Any], run: Runner) -> dict[str, Any]:
-    """Judge one answer. Gives {"result": ...} or {"error": a diagnosis}."""
+def _load(request: dict[str, Any]) -> bundle.Bundle:
+    return bundle.load(layout.find(Path(request["root"])), request["exercise"])
+
+
+def handle(
+    request: dict[str, Any], run: Runner, load: Callable[[dict[str, Any]], bundle.Bundle] = _load
+) -> dict[str, Any]:
+    """Judge one answer. Gives {"result": ...} or {"error": a diagnosis}. ``load`` finds the request's exercise."""
     try:
-        found = layout.find(Path(request["root"]))
-        loaded = bundle.load(found, request["exercise"])
+        loaded = load(request)
         terms = Terms(**request["terms"])
         return {"result": Judge(loaded, run).judge(request["answer"], terms).to_dict()}
     except CannlabError as problem:
@@ -76,6 +83,9 @@ def handle(request: dict[str, Any], run: Runner) -> dict[str, Any]:
 class Server:
     """Reads requests, has each one judged in a forked process, writes the replies in order."""
 
+    MOST_ROUNDS = 10
+    """How often a graded run may draw its cases: it is waited for that long."""
+
     def __init__(self, reader: int, writer: int) -> None:
         self._reader = reader
         self._writer = writer
@@ -89,23 +99,31 @@ class Server:
             data = os.read(self._reader, 1 << 16)
             if not data:
                 return
-            for request, _ in self._frames.feed(data):
-                exercise = _exercise(request)
-                preload(() if exercise is None else exercise.preload)
-                limits = Limits() if exercise is None else exercise.limits
-                reply = (
-                    self._forked(request, limits) if isinstance(self._run, ForkRunner) else handle(request, self._run)
-                )
+            for request, blob in self._frames.feed(data):
+                reply = self.answer(request, blob)
                 if reply is None:
                     return
                 wire.write_all(self._writer, wire.pack(reply))
 
-    def _forked(self, request: dict[str, Any], limits: Limits) -> dict[str, Any] | None:
-        """Judge in a process of its own. None if the other end closed meanwhile."""
+    def answer(self, request: dict[str, Any], blob: bytes) -> dict[str, Any] | None:
+        """The reply to a request; None if the server must end: the other end closed, or the nursery is lost."""
+        exercise = _exercise(request)
+        limits = Limits() if exercise is None else exercise.limits
+        if request["terms"].get("secret"):
+            limits = limits.times(self.MOST_ROUNDS, patience=2)
+        return self.apart(lambda run: handle(request, run), limits)
+
+    def apart(self, work: Callable[[Runner], dict[str, Any]], limits: Limits) -> dict[str, Any] | None:
+        """Do some work in a process of its own. ``limits``: what the answers in it may use. None as for answer."""
+        if not isinstance(self._run, ForkRunner):
+            return work(self._run)
+        if not self._run.nursery.alive:
+            # A new one would be forked from a process that has seen requests: who asks starts a new server instead.
+            return None
         back, back_end = os.pipe()
         pid = os.fork()
         if pid == 0:
-            self._judge(request, limits, back_end)
+            self._judge(work, limits, back_end)
         os.close(back_end)
         try:
             return self._reply(back, time.monotonic() + 3 * limits.wall + _SPARE)
@@ -115,7 +133,7 @@ class Server:
                 os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 
-    def _judge(self, request: dict[str, Any], limits: Limits, result: int) -> None:
+    def _judge(self, work: Callable[[Runner], dict[str, Any]], limits: Limits, result: int) -> None:
         try:
             assert isinstance(self._run, ForkRunner)
             self._run.sandbox.die_with_parent()
@@ -124,7 +142,7 @@ class Server:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, self._reader)
             os.dup2(null, self._writer)
-            wire.write_all(result, wire.pack(handle(request, self._run)))
+            wire.write_all(result, wire.pack(work(self._run)))
         finally:
             os._exit(0)
 
@@ -150,7 +168,7 @@ class Server:
                         return {"error": lost.to_dict()}
 
 
-def main() -> None:
+def main(kind: type[Server] = Server) -> None:
     """Serve over standard input and output; anything printed goes to standard error."""
     reader, writer = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -158,8 +176,9 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (open as long as the process)
     preload(PRELOAD)
+    Sandbox.prepare().hide_memory()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        Server(reader, writer).serve()
+        kind(reader, writer).serve()
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class Missing:
 
 
 MISSING = Missing()
+_LONG_BITS = 1000
 
 
 def kind_of(value: Any) -> str:
@@ -43,6 +44,8 @@ def kind_of(value: Any) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return f"{float(value):.6g}"
+    if type(value) is int and value.bit_length() > _LONG_BITS:
+        return f"an int of {value.bit_length()} bits"
     return str(value)
 
 
@@ -57,14 +60,19 @@ def show(value: Any, limit: int = 8) -> str:
         return _number(value)
     if isinstance(value, Foreign):
         return f"<{value.type}> {value.text}"[:200]
-    if isinstance(value, float):
+    if isinstance(value, (float, int)):
         return _number(value)
+    if isinstance(value, (str, bytes)) and len(value) > 300:
+        return repr(value[:300]) + "..."
     if isinstance(value, dict) and value:
-        inside = ", ".join(f"{key!r}: {show(item, 4)}" for key, item in list(value.items())[:limit])
+        inside = ", ".join(f"{show(key, 4)}: {show(item, 4)}" for key, item in list(value.items())[:limit])
         return "{" + inside + (", ..." if len(value) > limit else "") + "}"
     if isinstance(value, (list, tuple)) and value:
         inside = ", ".join(show(item, 4) for item in value[:limit])
         inside += ", ..." if len(value) > limit else ""
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"{kind_of(value)} that cannot be shown"
     return text if len(text) <= 300 else text[:300] + "..."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from typing import Any
 
@@ -16,8 +17,11 @@ import numpy as np
 from cannlab.course.values import Foreign
 
 _HEAD = struct.Struct("<QQ")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _DEPTH = 40
 _TEXT = 200
+_MOST_JSON = 16 * 1024 * 1024
+"""Bytes of a stranger's JSON: objects take many times their text. Arrays go into the blob."""
 _DTYPES = frozenset(
     ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
     + ("float16", "float32", "float64", "complex64", "complex128", "bfloat16")
@@ -198,10 +202,15 @@ def pack_value(value: Any) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes into frames. BrokenFrame for anything else, before it is stored."""
+    """Cuts a stream of bytes into frames. BrokenFrame for anything else, before it is stored.
 
-    def __init__(self, limit: int) -> None:
+    ``stranger``: it comes from an answer's process. Then JSON is limited too, and texts that no file can hold (lone
+    surrogates) are mended.
+    """
+
+    def __init__(self, limit: int, *, stranger: bool = False) -> None:
         self._limit = limit
+        self._stranger = stranger
         self._total = 0
         self._data = bytearray()
 
@@ -214,7 +223,7 @@ class Frames:
         found = []
         while len(self._data) >= _HEAD.size:
             n_text, n_blob = _HEAD.unpack_from(self._data)
-            if n_text + n_blob > self._limit:
+            if n_text + n_blob > self._limit or (self._stranger and n_text > _MOST_JSON):
                 raise BrokenFrame("a frame that is too large", large=True)
             end = _HEAD.size + n_text + n_blob
             if len(self._data) < end:
@@ -223,9 +232,12 @@ class Frames:
             blob = bytes(self._data[_HEAD.size + n_text : end])
             del self._data[:end]
             try:
-                found.append((json.loads(text), blob))
-            except (ValueError, RecursionError) as problem:
-                raise BrokenFrame("no JSON") from problem
+                message = json.loads(text)
+                if self._stranger and _SURROGATE.search(text):
+                    message = json.loads(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace"))
+            except (ValueError, RecursionError, MemoryError) as problem:
+                raise BrokenFrame("no JSON", large=isinstance(problem, MemoryError)) from problem
+            found.append((message, blob))
         return found
 
     @property

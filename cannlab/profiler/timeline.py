@@ -22,6 +22,8 @@ _DPI = 110
 _LANE_INCHES = 0.42
 _WIDTH_INCHES = 11.0
 _CHARACTER_INCHES = 0.075
+_SHORTEST = 5
+"""Characters that a cut name keeps at least; a shorter rest says nothing."""
 """Width of a character of a label, about."""
 _LABELS = 400
 """At most so many labels: more cannot be read."""
@@ -141,7 +143,7 @@ def _draw(
         axes.set_yticks(range(len(lanes)), lanes)
         axes.set_ylim(len(lanes) - 0.4, -0.6)
         axes.set_xlim(0, max(1, last - first) / size)
-        axes.set_xlabel(f"simulated time ({unit})" + (f"; 0 is {first / 1e6:.2f} ms into the run" if first else ""))
+        axes.set_xlabel(f"simulated time ({unit})" + (f"; 0 is {first / 1e6:.2f} ms into the run" if window else ""))
         axes.set_title(title, loc="left", fontsize=10)
         axes.grid(axis="x", color="#d8dde3", linewidth=0.6, zorder=0)
         axes.tick_params(labelsize=8)
@@ -158,18 +160,24 @@ def _draw(
 
 
 def _label(axes: Axes, bars: Sequence[_Bar], first: int, size: int, whole: int) -> None:
-    """Write a bar's name into it where it fits, the longest bars first."""
+    """Write a bar's name into it where it fits, the longest bars first; never over a name that stands there."""
     inches = (_WIDTH_INCHES - 1.6) / whole
     written = 0
+    taken: dict[int, list[tuple[float, float]]] = {}
     for bar in sorted(bars, key=lambda bar: (bar.start - bar.end, bar.lane, bar.start)):
         room = int((bar.end - bar.start) * inches / _CHARACTER_INCHES)
         if written >= _LABELS or room < 3:
             return
-        if not bar.label:
+        if not bar.label or room < min(len(bar.label), _SHORTEST):
             continue
         text = bar.label if len(bar.label) <= room else bar.label[: room - 1] + "…"
         dark = bar.group in ("operator", "kernel", "copy in", "event", "callback", "V", "M", "MTE2", "FIXP")
         middle = ((bar.start + bar.end) / 2 - first) / size
+        half = len(text) * _CHARACTER_INCHES / inches / size / 2
+        lane = taken.setdefault(bar.lane, [])
+        if any(middle - half < right and left < middle + half for left, right in lane):
+            continue
+        lane.append((middle - half, middle + half))
         colour = "white" if dark else "#1d2733"
         axes.text(middle, bar.lane, text, ha="center", va="center", fontsize=7, color=colour, zorder=4, clip_on=True)
         written += 1

@@ -12,6 +12,7 @@ import cannlab.ascendc as asc
 import cannlab.ascendc.lib.runtime as rt
 from cannlab.ascendc.codegen.errors import CodegenError, UnsupportedSyntaxError
 from cannlab.ascendc.runtime import config
+from cannlab.ascendc.runtime.jit import emulate
 from cannlab.ascendc.runtime.launcher import KernelError
 from cannlab.machine import machine
 from cannlab.trace import TaskKind
@@ -679,6 +680,26 @@ def test_a_call_that_no_overload_takes():
     ) as caught:
         k_uncaught[1](np.zeros(4, "f4"))
     assert "candidates" in str(caught.value)
+
+
+@asc.jit
+def k_cube(z: G):
+    asc.mmad(z, z, z)
+
+
+def test_what_is_not_emulated_yet_names_itself():
+    with pytest.raises(CodegenError, match=r"NotImplementedError: asc\.mmad is not emulated yet"):
+        k_cube[1](np.zeros(4, "f4"))
+
+
+def test_a_kernel_without_the_machine():
+    z = np.zeros(4, "i4")
+    result = emulate(k_block, 2, z)
+    assert result.outputs[0].view("i4").tolist() == [200, 201, 0, 0]
+    assert not z.any()
+    assert result.timing.ns > 0
+    assert result.diagnoses == []
+    assert len(machine().record.tasks) == 0
 
 
 def test_dry_run(monkeypatch):

@@ -85,6 +85,9 @@ def test_replay_equals_the_live_launch(steps, seed, blocks, sync):
     assert live.timing.ns == again.timing.ns
     assert live.timing.busy == again.timing.busy
     np.testing.assert_array_equal(live.timing.spans, again.timing.spans)
+    alone = core.timing(kept)
+    assert alone.ns == live.timing.ns
+    np.testing.assert_array_equal(alone.spans, live.timing.spans)
     assert again.trace.words == live.trace.words
     assert again.trace.meta == live.trace.meta
 

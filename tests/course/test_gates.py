@@ -244,7 +244,8 @@ def test_derive_then_gates(copied: Layout, capsys: pytest.CaptureFixture[str], m
     assert author.main(["gates", "01_tiny", *course]) == 1
     out = capsys.readouterr().out
     assert "1 problem:" in out
-    assert "checks/c01_tiny.py [01_tiny.unit]" in out
+    assert "checks/c01_tiny.py: line " in out
+    assert "[01_tiny.unit]: 4 misconceptions" in out
     assert author.main(["gates", "77_none", *course]) == 2
 
 

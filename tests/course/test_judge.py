@@ -131,7 +131,7 @@ def test_an_answer_writes_only_in_its_own_folder(judge: Judge, tmp_path: Path) -
     for target in (tmp_path / "new", TINY / "course.toml"):
         before = target.read_bytes() if target.exists() else None
         result = judge("pad", f"open({str(target)!r}, 'w').write('x')\n" + GOOD)
-        assert _rule(result) == "course.raised"
+        assert _rule(result) == "course.closed_file"
         assert (target.read_bytes() if target.exists() else None) == before
     assert judge("pad", "open('mine', 'w').write('x')\n" + GOOD).passed
 

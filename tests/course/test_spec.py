@@ -13,7 +13,7 @@ import pytest
 from cannlab.course import spec
 from cannlab.course.bundle import Bundle
 from cannlab.course.judge import Judge, Terms
-from cannlab.course.kernel_replay import Replay, Replayed, machine_replay
+from cannlab.course.kernel_replay import Refused, Replay, Replayed, machine_replay
 from cannlab.course.manifest import Exercise, Kind, Lesson, Level
 from cannlab.course.result import Result, Verdict
 from cannlab.course.runner import runner
@@ -329,7 +329,7 @@ def test_faults_of_the_machine_fail_a_case_with_its_own_diagnosis() -> None:
 LAUNCH = (
     "from cannlab.machine import machine\nfrom cannlab.trace import KernelTrace, Instruction\ndef launch(x, z):\n"
     "    trace = KernelTrace({'name': 'k'})\n    trace.append(Instruction(OP, 0, 0, 0, 0, 0, (), ()))\n"
-    "    machine().record.kernels.append(trace)\n    z[:] = 12345"
+    "    machine().record.kernels.append(trace)\n    z[:] = CLAIM"
 )
 KERNEL = Check(
     "l.k",
@@ -341,29 +341,39 @@ KERNEL = Check(
 )
 
 
-def _double(trace: KernelTrace, inputs: Any) -> Replayed:
+def _double(trace: KernelTrace, inputs: Any, soc: str, sync: str) -> Replayed:
     """A machine of one instruction: opcode 2 doubles x into z, 3 copies it slowly, 9 breaks a rule."""
-    x, z = inputs
+    x, z = inputs.values()
     (instruction,) = trace
     assert isinstance(instruction, Instruction)
     assert (z == -1).all()
     found = (diagnose("soc.device_count", value="9"),) if instruction.op == 9 else ()
     z = x * 2 if instruction.op in (2, 4, 9) else x
-    return Replayed((x, z), found, {2: 100, 4: 200}.get(instruction.op, 50))
+    return Replayed({"x": x, "z": z}, found, {2: 100, 4: 200}.get(instruction.op, 50), None)
 
 
-def _kernel(op: int) -> Result:
-    return judge(
-        KERNEL, LAUNCH.replace("OP", str(op)), solution=LAUNCH.replace("OP", "2"), kind=Kind.KERNEL, replay=_double
-    )
+SOLVED = LAUNCH.replace("OP", "2").replace("CLAIM", "2 * x")
+
+
+def _kernel(op: int, claim: str = "2 * x") -> Result:
+    answer = LAUNCH.replace("OP", str(op)).replace("CLAIM", claim)
+    return judge(KERNEL, answer, solution=SOLVED, kind=Kind.KERNEL, replay=_double)
 
 
 def test_a_kernel_is_believed_by_its_record_only() -> None:
     assert _kernel(2).passed
-    wrong = _kernel(3)
+    wrong = _kernel(3, "12345")
     assert wrong.diagnosis is not None
     assert wrong.diagnosis.rule == "course.wrong_value"
     assert "12345" not in wrong.text()
+
+
+def test_what_the_answer_claims_can_only_harm_it() -> None:
+    host, swapped = _kernel(3), _kernel(2, "x")
+    assert host.diagnosis is not None
+    assert host.diagnosis.rule == "course.kernel_elsewhere"
+    assert swapped.diagnosis is not None
+    assert swapped.diagnosis.rule == "course.kernel_order"
 
 
 def test_a_replayed_kernel_gives_rules_and_cost() -> None:
@@ -380,7 +390,7 @@ def test_an_answer_that_launches_nothing_is_told_so() -> None:
     result = judge(
         KERNEL,
         "def launch(x, z):\n    z[:] = 2 * x",
-        solution=LAUNCH.replace("OP", "2"),
+        solution=SOLVED,
         kind=Kind.KERNEL,
         replay=_double,
     )
@@ -393,20 +403,24 @@ def test_the_machine_replays_a_launch_on_the_judges_inputs() -> None:
     core = pytest.importorskip("cannlab.machine.core")
     x, z = np.arange(8, dtype=np.float32), np.full((2, 4), -1, np.float16)
     trace = core.run("idle", lambda launch: None, [x, z], 1).trace
-    replayed = machine_replay(trace, [x + 1, z * 2])
-    assert np.array_equal(replayed.arguments[0], x + 1)
-    assert (replayed.arguments[1].dtype, replayed.arguments[1].shape) == (z.dtype, z.shape)
-    assert (replayed.arguments[1] == -2).all()
+    replayed = machine_replay(trace, {"x": x + 1, "n": 3, "z": z * 2}, "Ascend910B1")
+    assert np.array_equal(replayed.arguments["x"], x + 1)
+    assert (replayed.arguments["z"].dtype, replayed.arguments["z"].shape) == (z.dtype, z.shape)
+    assert (replayed.arguments["z"] == -2).all()
     assert replayed.ns > 0
-    with pytest.raises(ValueError, match="bytes"):
-        machine_replay(trace, [x, z[:1]])
+    for inputs in ({"x": x, "z": z[:1]}, {"z": z, "x": x}, {"x": x}, {"x": x.view(np.int32), "z": z}):
+        with pytest.raises(Refused) as refused:
+            machine_replay(trace, inputs, "Ascend910B1")
+        assert refused.value.diagnosis.rule == "course.kernel_arguments"
+    with pytest.raises(Refused, match="Ascend910B1"):
+        machine_replay(trace, {"x": x, "z": z}, "Ascend910B4")
 
 
 def test_a_trace_that_cannot_be_replayed_fails() -> None:
-    def refuse(trace: KernelTrace, inputs: Any) -> Replayed:
-        raise ValueError("the record has other arguments")
+    def refuse(trace: KernelTrace, inputs: Any, soc: str, sync: str) -> Replayed:
+        raise Refused(diagnose("course.kernel_record", message="the record has other arguments"))
 
-    result = judge(KERNEL, LAUNCH.replace("OP", "2"), kind=Kind.KERNEL, replay=refuse)
+    result = judge(KERNEL, SOLVED, kind=Kind.KERNEL, replay=refuse)
     assert result.verdict is Verdict.FAILED
     assert "other arguments" in result.text()
 

@@ -19,6 +19,7 @@ from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import PassesFailed
 from cannlab.ascendc.language.core.range import range as runtime_range
 from cannlab.ascendc.language.core.range import static_range
+from cannlab.ascendc.lib.placeholders import NotEmulated
 
 ALLOWED_BUILTINS = (
     "dict",
@@ -394,8 +395,8 @@ class FunctionVisitor:
             return UNKNOWN
         try:
             return Known(getattr(base.value, node.attr))
-        except AttributeError as problem:
-            raise self._error(node, "AttributeError", str(problem)) from None
+        except (AttributeError, NotImplementedError) as problem:
+            raise self._error(node, type(problem).__name__, str(problem)) from None
 
     def _of_Tuple(self, node: ast.Tuple) -> Value:
         values = [self._value(element) for element in node.elts]
@@ -535,6 +536,8 @@ class FunctionVisitor:
                 return Runtime(args[0].value.name)
             return Runtime() if attribute in _SCALAR_METHODS else UNKNOWN
         function = callee.value
+        if isinstance(function, NotEmulated):
+            raise self._error(node, "NotImplementedError", function.text())
         if callable(getattr(function, "fn", None)) and isinstance(getattr(function, "name", None), str):
             if function.name in self._active:
                 raise self._error(node, "KeyError", f"'{function.name}'")

@@ -15,11 +15,15 @@ class NotEmulated:
         self.name_ = name
         self.__name__ = self.__qualname__ = name.rpartition(".")[2]
 
-    def _fail(self) -> NoReturn:
-        raise NotImplementedError(
+    def text(self) -> str:
+        """What it says."""
+        return (
             f"{self.name_} is not emulated yet: cannlab runs pyasc's vector kernels; "
-            "see docs/coverage.md for what is there"
+            "use the vector operations, or run this kernel on hardware"
         )
+
+    def _fail(self) -> NoReturn:
+        raise NotImplementedError(self.text())
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         self._fail()

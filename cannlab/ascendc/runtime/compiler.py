@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import KernelType
 
 
@@ -31,3 +33,7 @@ class CompileOptions:
             raise RuntimeError("Please check input compile option")
         if self.kernel_type not in (None, KernelType.AIV_ONLY) or self.matmul_cube_only:
             raise NotImplementedError("cube and mixed kernels are not emulated yet: kernel_type must be AIV_ONLY")
+
+
+def __getattr__(name: str) -> Any:
+    return missing_names("asc.runtime.compiler", name)

@@ -7,6 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields
+from threading import RLock
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -26,12 +27,15 @@ from cannlab.ascendc.language.core.struct import Struct
 from cannlab.ascendc.language.core.tensor import BaseTensor
 from cannlab.ascendc.language.fwk.tpipe import TQueBind
 from cannlab.ascendc.runtime.compiler import CompileOptions
+from cannlab.ascendc.runtime.config import chip
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
 from cannlab.errors.places import label
+from cannlab.machine import core
 from cannlab.machine.core import KernelFault
 
 if TYPE_CHECKING:
-    from cannlab.machine.core import Launch
+    from cannlab.machine.core import Launch, Result
+    from cannlab.soc import Soc
 
 _CODEGEN = ("capture_exceptions", "ir_multithreading")
 _COMPILE = tuple(field.name for field in fields(CompileOptions))
@@ -45,6 +49,10 @@ _ELEMENTS = {
 
 
 _DEVICE = (PlainValue, BaseTensor, TQueBind)
+
+
+_ONE_AT_A_TIME = RLock()
+"""Kernels of several host threads run one after another: the running block is global."""
 
 
 class MockTensor:
@@ -131,6 +139,15 @@ class JITFunction:
         return self.fn(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> None:
+        body, arrays, scalars, sync = self._prepared(args, kwargs)
+        with _ONE_AT_A_TIME:
+            GlobalBuilder.calls = {}
+            run(self.name, body, arrays, scalars, self._launch_options, sync)
+
+    def _prepared(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str]:
+        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model."""
         for name in _LAUNCH:
             if name in self.default_options:
                 raise TypeError(f"got an unexpected keyword argument '{name}'")
@@ -142,8 +159,6 @@ class JITFunction:
         self._compile(arguments, key)
         runner = self._runner
         assert runner is not None
-        first = next(iter(self._signature.parameters), None)
-        assert first is None or arguments is not None
 
         def body(launch: Launch) -> None:
             GlobalBuilder.state = BlockState(launch)
@@ -152,9 +167,8 @@ class JITFunction:
             finally:
                 GlobalBuilder.state = None
 
-        GlobalBuilder.calls = {}
         sync = "auto" if compile_options.auto_sync or compile_options.insert_sync else "strict"
-        run(self.name, body, arrays, scalars, self._launch_options, sync)
+        return body, arrays, scalars, sync
 
     def _invoke(self, runner: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Run rewritten code; what it raises is what the front end would say."""
@@ -279,6 +293,32 @@ class JITFunction:
         runner = self._runner
         assert runner is not None
         return self._invoke(runner, arguments)
+
+
+def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = None, **kwargs: Any) -> Result:
+    """Run a kernel on numpy arrays without a machine: nothing is queued, recorded or reported, no argument changes.
+
+    For those who run a kernel as part of something else (a custom operator between two parts of a model).
+
+    Args:
+        kernel: what ``asc.jit`` made.
+        core_num: blocks.
+        args, kwargs: as in ``kernel[core_num](...)``.
+        soc: the chip; the emulated one by default.
+
+    Returns:
+        Outputs (the bytes of every array argument, in order), broken rules, warnings, simulated time, record.
+
+    Raises:
+        KernelFault: a rule at which the core stops.
+    """
+    if core_num <= 0:
+        raise ValueError("Core number should be large than 0")
+    body, arrays, scalars, sync = kernel._prepared(args, kwargs)
+    with _ONE_AT_A_TIME:
+        GlobalBuilder.calls = {}
+        inputs = [array.array for array in arrays]
+        return core.run(kernel.name, body, inputs, core_num, soc=soc or chip(), sync=sync, scalars=scalars)
 
 
 def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], active: tuple[str, ...]) -> Value | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import Chosen, chip
 from cannlab.errors import Diagnosis
 from cannlab.machine import core
@@ -213,3 +214,7 @@ def _submit(
             code = stream.synchronize()
         call.code = code
     return code
+
+
+def __getattr__(name: str) -> Any:
+    return missing_names("asc.runtime.launcher", name)

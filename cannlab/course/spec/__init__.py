@@ -12,6 +12,7 @@ from cannlab.course.spec.check import (
     choice,
 )
 from cannlab.course.spec.compare import Compare, allclose, exact, near, same_items, text
+from cannlab.course.spec.kernels import KernelFacts, instructions, kernel_blocks, overlapping
 from cannlab.course.spec.requirements import (
     Fact,
     all_codes_zero,
@@ -22,7 +23,6 @@ from cannlab.course.spec.requirements import (
     everything_freed,
     exit_status,
     file_made,
-    kernel_blocks,
     order,
     printed_has,
     require,
@@ -56,6 +56,7 @@ __all__ = [
     "Ending",
     "Fact",
     "File",
+    "KernelFacts",
     "Misconception",
     "Raised",
     "Run",
@@ -81,10 +82,12 @@ __all__ = [
     "file_made",
     "gives",
     "got",
+    "instructions",
     "kernel",
     "kernel_blocks",
     "near",
     "order",
+    "overlapping",
     "printed",
     "printed_has",
     "raises",

@@ -13,7 +13,9 @@ from cannlab.course.values import MISSING
 
 if TYPE_CHECKING:
     from cannlab.course.spec.compare import Difference
+    from cannlab.course.spec.kernels import KernelFacts
     from cannlab.course.spec.requirements import Fact
+    from cannlab.errors import Diagnosis
     from cannlab.trace import Record
 
 
@@ -29,6 +31,7 @@ class Ending(StrEnum):
     FLOOD = "flood"
     TOO_BIG = "too_big"
     BROKEN = "broken_reply"
+    HEAVY = "too_heavy"
     SETUP = "setup_failed"
 
 
@@ -71,6 +74,9 @@ class CaseRun:
         record: the record of the case's machine; None if the machine was not used.
         files: files of the case's folder that the check asked for.
         arguments: the words of a command line.
+        kernel: facts of a kernel's replayed launch.
+        refused: why a kernel's launch was not accepted.
+        touched: functions and classes of cannlab that the answer replaced.
     """
 
     number: int
@@ -88,12 +94,19 @@ class CaseRun:
     facts: tuple[Fact, ...] = ()
     faults: tuple[Mapping[str, Any], ...] = ()
     replay_ns: int | None = None
+    kernel: KernelFacts | None = None
+    refused: Diagnosis | None = None
+    touched: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
         """True if the result is right, every requirement holds and the machine found no fault."""
         return (
-            self.raised is None and self.difference is None and not self.faults and all(fact.ok for fact in self.facts)
+            self.raised is None
+            and self.refused is None
+            and self.difference is None
+            and not self.faults
+            and all(fact.ok for fact in self.facts)
         )
 
 
@@ -131,4 +144,5 @@ class Attempt:
     @property
     def fault_rules(self) -> set[str]:
         """Ids of all rules that the machine saw broken."""
-        return {str(fault["rule"]) for case in self.cases for fault in case.faults}
+        refused = {case.refused.rule for case in self.cases if case.refused is not None}
+        return refused | {str(fault["rule"]) for case in self.cases for fault in case.faults}

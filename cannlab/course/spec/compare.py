@@ -64,6 +64,9 @@ class Compare:
             return self._walk(got, expected, "")
         except RecursionError:
             return _differs("course.wrong_type", "", kind_of(expected), "a value nested too deep")
+        except (TypeError, ValueError, OverflowError):
+            # What an answer gave may compare, sort or print in no way at all.
+            return _differs("course.wrong_type", "", kind_of(expected), f"{kind_of(got)} that cannot be compared")
 
     def same(self, got: Any, expected: Any) -> bool:
         """True if there is no difference."""

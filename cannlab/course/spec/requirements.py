@@ -164,18 +164,6 @@ def all_codes_zero(*, except_for: tuple[str, ...] = ()) -> Requirement:
     return ask
 
 
-def kernel_blocks(at_least: int) -> Requirement:
-    """Some kernel launch used at least so many blocks. Name: "kernel_blocks"."""
-
-    def ask(case: CaseRun) -> Fact:
-        rows = [] if case.record is None else case.record.tasks.rows()
-        most = max((row["blocks"] for row in rows if row["kind"] == TaskKind.KERNEL), default=0)
-        do = f"Split the work over at least {at_least} cores."
-        return Fact("kernel_blocks", most >= at_least, f"{_plural(most, 'block')} used", do)
-
-    return ask
-
-
 def printed_has(pattern: str, *, what: str) -> Requirement:
     """The output matches a regular expression; ``what`` names it for the learner. Name: "printed"."""
     compiled = re.compile(pattern)

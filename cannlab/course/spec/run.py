@@ -24,6 +24,9 @@ class Run:
     shared: bool = False
     specimens: tuple[tuple[str, str, bool], ...] = ()
     target: str = ""
+    soc: str = ""
+    sync: str = ""
+    from_data: bool = True
 
     @property
     def name(self) -> str:
@@ -78,13 +81,25 @@ def command(name: str = "command", *, program: str = "atc", files: tuple[str, ..
     return Run("command", (name,), (), files, target=program)
 
 
-def kernel(name: str, *, out: str | tuple[str, ...]) -> Run:
+def kernel(name: str, *, out: str | tuple[str, ...], soc: str = "", sync: str = "", from_data: bool = True) -> Run:
     """Call the function ``name``, which launches a kernel; the result is what the record of the launch gives.
 
-    The judge replays the last launch on its own inputs: ``out`` names the input(s) that the kernel writes. The arrays
-    among the inputs must be the kernel's arguments in global memory, in the same order.
+    The judge replays the last launch on its own inputs, and a second time on other values of the same shapes, where
+    the reference must hold too: a result that was recorded instead of computed fails.
+
+    Args:
+        name: the function that the exercise asks for.
+        out: the input(s) that the kernel writes. The arrays among the inputs must be the kernel's arguments in global
+            memory, in the same order.
+        soc: the chip that the launch must be for; the emulated default if empty.
+        sync: "strict" judges without the compiler's automatic synchronisation, whatever the answer's options say.
+        from_data: False if the instructions themselves depend on values (get_value in a condition): then the second
+            replay cannot be asked for.
     """
-    return Run("kernel", (name,), (out,) if isinstance(out, str) else out)
+    if sync not in ("", "auto", "strict"):
+        raise ValueError(f"sync is 'auto' or 'strict', not {sync!r}")
+    outs = (out,) if isinstance(out, str) else out
+    return Run("kernel", (name,), outs, soc=soc, sync=sync, from_data=from_data)
 
 
 def catches(name: str, target: str, *, right: Mapping[str, str], wrong: Mapping[str, str]) -> Run:

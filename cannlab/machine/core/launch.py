@@ -49,6 +49,7 @@ _INIT, _ALLOC, _ENQUE, _DEQUE, _FREE, _RESET = (
     for name in ("queue_init", "queue_alloc", "queue_enque", "queue_deque", "queue_free", "pipe_reset")
 )
 _BLOCK_START = BY_NAME["block_start"].number
+_QUEUE, _VECTOR = Kind.QUEUE, Kind.VECTOR
 _SPACE_NAMES = {int(space): space.name for space in Space}
 
 
@@ -81,6 +82,7 @@ class Launch:
         soc: the chip; the emulated one by default.
         sync: "auto" or "strict": is the compiler's automatic synchronisation assumed?
         scalars: plain arguments, for the record only (JSON values).
+        data: False leaves the data effects out (for the time alone).
 
     Attributes:
         trace, diagnoses, warnings: as in :class:`Result`.
@@ -96,10 +98,12 @@ class Launch:
         soc: Soc | None = None,
         sync: str = "auto",
         scalars: Sequence[Any] = (),
+        data: bool = True,
     ) -> None:
         if sync not in ("auto", "strict"):
             raise ValueError(f"sync is 'auto' or 'strict', not {sync!r}")
         self.soc = soc or chips.current()
+        self._data = data
         self.blocks = blocks
         self.block = -1
         self.memory = Memory(self.soc, list(arguments))
@@ -200,8 +204,11 @@ class Launch:
         number = len(self.trace.starts)
         self.trace.add(op, self.block if op != _BLOCK_START else imm[0], pipe, dtype, file, line, imm, operands)
         kind = row.kind
+        if kind is _QUEUE:
+            self._queue(number, op, row.name, imm, operands)
+            return
         if kind > Kind.SCALAR:
-            self._control(number, row, imm, operands)
+            self._control(number, row, imm)
             return
         align = row.align
         limits = self._limits
@@ -219,13 +226,14 @@ class Launch:
                     offset=offset,
                     align=align[place] or element_size(dtype, place),
                 )
-        if kind == Kind.VECTOR:
+        if kind is _VECTOR:
             self._vector(number, row, dtype, imm, operands)
         ordering = self._ordering
         ordering.access(number, row, pipe, dtype, imm, operands)
-        row.execute(self.memory, dtype, imm, operands)
-        if ordering.unsettled:
-            ordering.settle()
+        if self._data:
+            row.execute(self.memory, dtype, imm, operands)
+            if ordering.unsettled:
+                ordering.settle()
         self._schedule.run(row, pipe, dtype, imm, operands, ordering.waited)
 
     def _vector(
@@ -260,12 +268,10 @@ class Launch:
 
     # -- control --------------------------------------------------------------------------------------
 
-    def _control(self, number: int, row: Row, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
+    def _control(self, number: int, row: Row, imm: tuple[int, ...]) -> None:
         op = row.number
         ordering, schedule = self._ordering, self._schedule
-        if row.kind == Kind.QUEUE:
-            self._queue(number, op, row.name, imm, operands)
-        elif op in (_SET_FLAG, _WAIT_FLAG):
+        if op in (_SET_FLAG, _WAIT_FLAG):
             event, identity = imm
             name = HardEvent(event).name
             if not 0 <= identity < self.soc.event_ids:
@@ -507,6 +513,17 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
     given = [int(array.nbytes) for array in inputs]
     if wanted != given:
         raise ValueError(f"the record has arguments of {wanted} bytes, the inputs have {given}: give fitting arrays")
+    return _again(trace, inputs, True)
+
+
+def timing(trace: KernelTrace) -> Timing:
+    """The simulated time of a record, from the record alone: no inputs, no data effects."""
+    empty = [np.zeros(argument["bytes"], dtype=np.uint8) for argument in trace.meta["arguments"]]
+    return _again(trace, empty, False).timing
+
+
+def _again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool) -> Result:
+    meta = trace.meta
     launch = Launch(
         meta["name"],
         inputs,
@@ -514,6 +531,7 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
         soc=chips.get(meta["soc"]),
         sync=meta["sync"],
         scalars=meta["scalars"],
+        data=data,
     )
     launch.trace.meta.update({key: value for key, value in meta.items() if key != "files"})
     for label in meta["files"]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannlab.machine.core.dtypes import NUMPY
+from cannlab.machine.core.dtypes import BYTE, NUMPY
 from cannlab.machine.core.pipes import GM_SLACK, Space, capacity
 from cannlab.soc.soc import Soc
 
@@ -89,7 +89,8 @@ class Memory:
             self._dirty.add(allocation)
         if len(self._views) >= _CACHED_VIEWS:
             self._views.clear()
-        return buffer[offset : offset + size].view(NUMPY[code])
+        part = buffer[offset : offset + size]
+        return part if code == BYTE else part.view(NUMPY[code])
 
     def outputs(self) -> list[NDArray[np.uint8]]:
         """The bytes of every argument as they are now; copies."""

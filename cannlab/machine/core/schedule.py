@@ -8,7 +8,6 @@ the cores run in waves. All times inside are whole cycles; the result is in ns.
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -60,8 +59,8 @@ class Schedule:
         self._blocks = blocks
         self._cores = max(1, min(blocks, soc.kernel_cores))
         self._rates = cost.Rates(soc, self._cores)
-        self._starts = array("q")
-        self._ends = array("q")
+        self._starts: list[int] = []
+        self._ends: list[int] = []
         self._marks: list[int] = []
         self._lengths: list[int] = []
         self._busy = [0] * PIPES

@@ -40,6 +40,10 @@ def _pipe(name: str, dst: BaseTensor, src: BaseTensor) -> Pipe:
     return Pipe.MTE3 if isinstance(dst, GlobalTensor) else Pipe.V
 
 
+def _tensors(dst: Any, src: Any) -> bool:
+    return isinstance(dst, BaseTensor) and isinstance(src, BaseTensor)
+
+
 def _later(name: str, kwargs: dict[str, Any]) -> None:
     for key in _LATER:
         if key in kwargs:
@@ -82,8 +86,11 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     The bytes of a count are rounded down to a multiple of 32.
     """
     state = d.state("data_copy")
-    _later("data_copy", kwargs)
-    number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
+    if not args and len(kwargs) == 1 and type(kwargs.get("count")) is int and _tensors(dst, src):
+        number, values = 0, kwargs
+    else:
+        _later("data_copy", kwargs)
+        number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
     pipe = _pipe("data_copy", dst, src)
     if dst.dtype is not src.dtype and dst.dtype != src.dtype:
         raise TypeError(f"data_copy: dst is {dst.dtype}, src is {src.dtype}; both must be the same type.")

@@ -111,6 +111,24 @@ def dispatch(
     )
 
 
+def quick_count(args: tuple[Any, ...], kwargs: dict[str, Any], tensors: int) -> int | None:
+    """The count of a plain call ``op(dst, src, ..., count=n)``; None sends the call through the overloads."""
+    if len(args) == tensors and len(kwargs) == 1:
+        count = kwargs.get("count")
+    elif len(args) == tensors + 1 and not kwargs:
+        count = args[tensors]
+    else:
+        return None
+    for tensor in args[:tensors]:
+        if type(tensor) is not LocalTensor:
+            return None
+    if type(count) is int:
+        return count
+    if type(count) is PlainValue and not count.dtype.is_float():
+        return int(count.value)
+    return None
+
+
 def literal(name: str, parameter: str, value: Any, bits: int = 8, sign: bool = True) -> int:
     """An integer argument of a narrow width: a literal must fit it, a runtime value is narrowed.
 

@@ -43,6 +43,11 @@ def _make(name: str, forms: tuple[d.Form, ...]) -> Callable[..., None]:
 
     def operation(*args: Any, **kwargs: Any) -> None:
         state = d.state(name)
+        count = d.quick_count(args, kwargs, 3)
+        if count is not None:
+            _check(name, *args[:3])
+            d.emit(state, row, args[:3], (d.COUNT, count))
+            return
         number, values = d.dispatch(name, forms, args, kwargs)
         dst, src0, src1 = tensors = (values["dst"], values["src0"], values["src1"])
         _check(name, dst, src0, src1)

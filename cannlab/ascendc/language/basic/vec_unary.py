@@ -20,6 +20,10 @@ def _make(name: str) -> Callable[..., None]:
 
     def operation(*args: Any, **kwargs: Any) -> None:
         state = d.state(name)
+        count = d.quick_count(args, kwargs, 2)
+        if count is not None:
+            d.emit(state, row, args[:2], (d.COUNT, count))
+            return
         number, values = d.dispatch(name, FORMS, args, kwargs)
         tensors = (values["dst"], values["src"])
         if number == 0:

@@ -1,0 +1,1 @@
+"""The instructor's side: many submissions graded from outside, with reports, exports and hashes."""

@@ -1,0 +1,164 @@
+"""Is a record one that a launch can have made? Asked before the record of an untrusted process is replayed.
+
+:func:`~cannlab.machine.core.launch.replay` judges what a program did: it trusts that pipes, sizes and block numbers
+are those that a face writes. A fabricated record could lie there (a copy on the vector pipe costs nothing, an
+operand shorter than its count hides an overlap), so every such number is checked here against the table of operations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannlab.machine.core.access import extents
+from cannlab.machine.core.dtypes import SIZES, unpack
+from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, Pipe, Space
+from cannlab.trace.kernel import Instruction, KernelTrace
+
+MOST_BLOCKS = 65535
+_KEYS = {"name": str, "blocks": int, "soc": str, "sync": str, "arguments": list, "scalars": list, "files": list}
+_BLOCK_START = BY_NAME["block_start"].number
+_FLAGS = {BY_NAME["set_flag"].number: 0, BY_NAME["wait_flag"].number: 1}
+_BARRIER = BY_NAME["pipe_barrier"].number
+_INIT = BY_NAME["queue_init"].number
+
+
+class Unsound(ValueError):
+    """A record that no launch makes; the message says which instruction and why."""
+
+
+def check(trace: KernelTrace) -> None:
+    """Go through a record once.
+
+    Raises:
+        Unsound: it is damaged, or no launch makes it.
+    """
+    _head(trace)
+    _bounds(trace)
+    block = -1
+    blocks = trace.meta["blocks"]
+    arguments = len(trace.meta["arguments"])
+    files = len(trace.meta["files"])
+    for number, instruction in enumerate(trace):
+        try:
+            if not 0 <= instruction.file <= files:
+                raise Unsound("it names a file that the record does not have")
+            if instruction.op == _BLOCK_START:
+                block += 1
+                if instruction.immediates != (block, blocks) or instruction.core != block or instruction.operands:
+                    raise Unsound(f"block {block} of {blocks} should begin here")
+                continue
+            if block < 0 or instruction.core != block:
+                raise Unsound(f"it belongs to block {instruction.core}, inside block {block}")
+            _instruction(instruction, arguments)
+        except Unsound as problem:
+            raise Unsound(f"instruction {number}: {problem}") from None
+        except (IndexError, KeyError, TypeError, ValueError, OverflowError, ArithmeticError) as problem:
+            raise Unsound(f"instruction {number} cannot be read: {type(problem).__name__}: {problem}") from problem
+    if block != blocks - 1:
+        raise Unsound(f"it has {block + 1} blocks, and says {blocks}")
+
+
+def _head(trace: KernelTrace) -> None:
+    meta = trace.meta
+    if not isinstance(meta, dict):
+        raise Unsound("it has no description")
+    for key, kind in _KEYS.items():
+        if type(meta.get(key)) is not kind:
+            raise Unsound(f"its {key!r} is missing or no {kind.__name__}")
+    if not 1 <= meta["blocks"] <= MOST_BLOCKS:
+        raise Unsound(f"it has {meta['blocks']} blocks")
+    if meta["sync"] not in ("auto", "strict"):
+        raise Unsound(f"its 'sync' is {meta['sync']!r}")
+    if not all(type(label) is str for label in meta["files"]):
+        raise Unsound("its files have no names")
+    for argument in meta["arguments"]:
+        _argument(argument)
+
+
+def _argument(argument: Any) -> None:
+    if not isinstance(argument, dict) or type(argument.get("dtype")) is not str:
+        raise Unsound("an argument has no dtype")
+    shape = argument.get("shape")
+    if type(argument.get("bytes")) is not int or type(shape) is not list or not all(type(n) is int for n in shape):
+        raise Unsound("an argument has no size")
+
+
+def _bounds(trace: KernelTrace) -> None:
+    """Instructions follow one another without gaps, and their lengths fit."""
+    words, at = trace.words, 0
+    for start in trace.starts:
+        if start != at or start + 8 > len(words):
+            raise Unsound("its instructions do not follow one another")
+        immediates, operands = words[start + 6], words[start + 7]
+        if immediates < 0 or operands < 0:
+            raise Unsound("an instruction has a negative length")
+        at = start + 8 + immediates + 3 * operands
+    if at != len(words):
+        raise Unsound("it ends inside an instruction")
+
+
+def _instruction(entry: Instruction, arguments: int) -> None:
+    row = ROWS.get(entry.op)
+    if row is None:
+        raise Unsound(f"there is no operation {entry.op}")
+    if entry.pipe != _pipe(row, entry):
+        raise Unsound(f"{row.name} does not run on pipe {entry.pipe}")
+    if row.number != _INIT and len(entry.operands) != len(row.roles):
+        raise Unsound(f"{row.name} has {len(row.roles)} operands, not {len(entry.operands)}")
+    for allocation, offset, size in entry.operands:
+        if not int(min(Space)) <= allocation < arguments or offset < 0 or size < 0:
+            raise Unsound(f"{row.name} has an operand that cannot be ({allocation}, {offset}, {size})")
+    if row.kind == Kind.VECTOR:
+        _types(row, entry.dtype)
+        _vector(row, entry)
+    elif row.kind == Kind.MOVE:
+        _types(row, entry.dtype)
+        _move(row, entry)
+    elif row.kind == Kind.SCALAR and row.roles:
+        codes = unpack(entry.dtype)
+        if len(codes) != 1 or entry.operands[0][2] != SIZES[codes[0]]:
+            raise Unsound(f"{row.name} reaches one element")
+
+
+def _types(row: Row, dtype: int) -> None:
+    if row.types and dtype not in row.types:
+        raise Unsound(f"{row.name} has no such element types")
+    if any(not 0 < code < len(SIZES) for code in unpack(dtype)):
+        raise Unsound(f"{row.name} has unknown element types")
+
+
+def _pipe(row: Row, entry: Instruction) -> int:
+    """The pipe on which a face issues this instruction."""
+    if row.kind == Kind.MOVE:
+        (to, _, _), (source, _, _) = entry.operands
+        if to >= 0 and source >= 0:
+            raise Unsound(f"{row.name} has no way from global memory to global memory")
+        return int(Pipe.MTE2 if source >= 0 else Pipe.MTE3 if to >= 0 else Pipe.V)
+    if row.number in _FLAGS:
+        return int(EVENT_PIPES[entry.immediates[0]][_FLAGS[row.number]])
+    if row.number == _BARRIER:
+        which = entry.immediates[0]
+        if which != ALL_PIPES and which not in frozenset(Pipe):
+            raise Unsound(f"there is no pipe {which}")
+        return max(which, 0)
+    return int(row.pipe)
+
+
+def _vector(row: Row, entry: Instruction) -> None:
+    """Each operand has exactly the bytes that its immediates reach: they decide what is computed, judged and paid."""
+    for place, reach in enumerate(extents(row.number, entry.dtype, entry.immediates)):
+        if entry.operands[place][0] >= 0:
+            raise Unsound(f"{row.name} works in local buffers only")
+        if reach is not None and entry.operands[place][2] != reach:
+            raise Unsound(f"operand {place} of {row.name} has {entry.operands[place][2]} bytes, it reaches {reach}")
+
+
+def _move(row: Row, entry: Instruction) -> None:
+    count, length = entry.immediates[:2]
+    if count < 1 or length < 1 or any(gap < 0 for gap in entry.immediates[2:4]):
+        raise Unsound(f"{row.name} moves {count} times {length} bytes")
+    for place, reach in enumerate(extents(row.number, entry.dtype, entry.immediates)):
+        size = entry.operands[place][2]
+        if reach is not None and (size < reach or (count == 1 and len(entry.immediates) == 5 and size != reach)):
+            raise Unsound(f"operand {place} of {row.name} has {size} bytes, it reaches {reach}")
