@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import onnx
+
 from cannlab import om
 from cannlab import soc as socs
 from cannlab.atc import compiler, console, model_info, model_json, options, precision, source
@@ -67,9 +69,7 @@ def _convert(chosen: Options) -> list[str]:
     _require(chosen, "output")
     request = _request(chosen)
     target = _target(chosen["output"])
-    model = source.load(chosen["model"], chosen["framework"])
-    log("info", f"read {os.path.basename(chosen['model'])}")
-    made = compiler.compile_model(model, request, log)
+    made = compiler.compile_model(_load(chosen, log), request, log)
     _save(lambda: om.write(made.om, target), target)
     log("info", f"wrote {target.name}")
     if chosen["export_compile_stat"] != "0":
@@ -79,6 +79,13 @@ def _convert(chosen: Options) -> list[str]:
             log("warning", f"{result.FILE} could not be written: {problem.strerror}")
     lines = [model_info.text(made.om)] if chosen["display_model_info"] == "1" else []
     return [*lines, console.SUCCESS, *(console.warning_line(item) for item in made.warnings)]
+
+
+def _load(chosen: Options, log: console.Log) -> onnx.ModelProto:
+    """The model. Nobody but the compiler keeps it, so that its memory is free once it is parsed."""
+    model = source.load(chosen["model"], chosen["framework"])
+    log("info", f"read {os.path.basename(chosen['model'])}")
+    return model
 
 
 def _request(chosen: Options) -> compiler.Request:

@@ -64,7 +64,7 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
     """Compile an ONNX model.
 
     Args:
-        model: with its weights.
+        model: with its weights. A caller that keeps no reference saves the memory of one copy of them.
         request: the options.
         log: called with a level ("info", "debug") and a text at each step.
 
@@ -73,6 +73,8 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
     """
     family = support.family(request.soc)
     graph = parse.parse(model, family)
+    graph.detach()
+    del model  # its weights are in the graph now
     log("info", f"parsed {len(graph.nodes)} nodes, {len(graph.constants)} constants, opset {graph.opset}")
     shapes.freeze(graph, shapes.parse(request.input_shape))
     declared = _declared(graph, request)
@@ -179,7 +181,7 @@ def _output_name(graph: Graph, tensor: str) -> str:
     return f"{writer.sources[-1]}:{writer.outputs.index(name)}:{tensor}"
 
 
-def _separated(graph: Graph) -> tuple[onnx.ModelProto, bytes]:
+def _separated(graph: Graph) -> tuple[onnx.ModelProto, memoryview]:
     """The graph, and its large constants one after another."""
     names = list(graph.constants)
     weights = bytearray()
@@ -195,9 +197,9 @@ def _separated(graph: Graph) -> tuple[onnx.ModelProto, bytes]:
         for key, value in (("location", WEIGHTS), ("offset", len(weights)), ("length", array.nbytes)):
             place.external_data.add(key=key, value=str(value))
         places.append(place)
-        weights += array.tobytes()
+        weights += array.reshape(-1).view(np.uint8).data
     constants, graph.constants = graph.constants, {}
     model = graph.to_onnx()
     graph.constants = constants
     model.graph.initializer.extend(places)
-    return model, bytes(weights)
+    return model, memoryview(weights).toreadonly()

@@ -147,6 +147,14 @@ class Graph:
 
     # -- changing ----------------------------------------------------------------------------------------
 
+    def detach(self) -> None:
+        """Copy the attributes out of the model that they were read from: each keeps all of it in memory."""
+        for node in self.nodes:
+            copies = {name: onnx.AttributeProto() for name in node.attributes}
+            for name, copy in copies.items():
+                copy.CopyFrom(node.attributes[name])
+            node.attributes = copies
+
     def replace_tensor(self, old: str, new: str) -> None:
         """Let every reader of ``old`` read ``new``."""
         for node in self.nodes:

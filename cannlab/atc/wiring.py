@@ -193,6 +193,11 @@ class Wiring:
         self.graph.constants[name] = value
         return name
 
+    def forget(self, constant: str) -> None:
+        """Drop a constant that nothing reads any more; large ones are not kept until the end."""
+        if constant in self.graph.constants and not self._readers.get(constant) and constant not in self._ends:
+            del self.graph.constants[constant]
+
     def rewire(self, node: Node, *, inputs: list[str] | None = None, outputs: list[str] | None = None) -> None:
         """Give a node other inputs or outputs."""
         self._unlink(node)

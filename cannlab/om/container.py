@@ -66,6 +66,11 @@ def _padded(size: int) -> int:
 
 def to_bytes(model: OmModel) -> bytes:
     """The bytes of the om file: equal for equal models."""
+    return b"".join(_pieces(model))
+
+
+def _pieces(model: OmModel) -> list[bytes | memoryview]:
+    """The bytes of the om file, in pieces, so that the weights are not copied."""
     meta = {
         "name": model.name,
         "inputs": [tensor.to_json() for tensor in model.inputs],
@@ -106,7 +111,7 @@ def to_bytes(model: OmModel) -> bytes:
         b"",
         hashlib.sha256(table).digest(),
     )
-    return b"".join([header, hashlib.sha256(header).digest(), table, *body])
+    return [header, hashlib.sha256(header).digest(), bytes(table), *body]
 
 
 def write(model: OmModel, path: str | os.PathLike[str]) -> None:
@@ -114,7 +119,8 @@ def write(model: OmModel, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     part = target.with_name(target.name + ".part")
     try:
-        part.write_bytes(to_bytes(model))
+        with part.open("wb") as file:
+            file.writelines(_pieces(model))
         part.replace(target)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -57,7 +57,10 @@ def fold(w: Wiring, conv: Node, factor: NDArray[np.float64] | None, offset: NDAr
     else:
         inputs = conv.inputs[:2]
     inputs.append(w.add_constant(f"{conv.name}_bias", (bias + offset).astype(weight.dtype)))
+    before = conv.inputs[1:]
     w.rewire(conv, inputs=inputs)
+    for name in before:
+        w.forget(name)
 
 
 def take(w: Wiring, conv: Node, end: Node, gone: Node) -> None:
