@@ -241,8 +241,12 @@ def test_update_of_another_folder_and_of_none(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert app.call(["update", str(mine)]) == 0
+    assert app.call(["update"]) == 0  # the only course folder in here
+    empty = tmp_path / "elsewhere"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
     assert app.call(["update"]) != 0
-    assert app.call(["update", str(tmp_path)]) != 0
+    assert app.call(["update", str(empty)]) != 0
     assert "cannlab learn start" in capsys.readouterr().err
 
 
