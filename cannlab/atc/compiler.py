@@ -10,11 +10,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import __version__
-from cannlab.atc import engines, outputs, parse, precision, shapes, support, tasks
-from cannlab.atc.errors import atc_error
+from cannlab.atc import engines, outputs, parse, precision, settle, shapes, support, tasks
+from cannlab.atc.errors import AtcError, atc_error
 from cannlab.atc.graph import Graph
-from cannlab.atc.passes import constant_folding, gemm, registry, remove_identity
+from cannlab.atc.passes import gemm, registry, remove_identity
 from cannlab.atc.passes.switches import Switches
+from cannlab.atc.plugins.check import Plugins
 from cannlab.errors import Diagnosis, tables
 from cannlab.om import Format, OmModel, OmTensor, Task, dtypes
 from cannlab.om.model import WEIGHTS
@@ -69,17 +70,31 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
     Raises:
         AtcError: every rule of the steps.
     """
+    plugins = Plugins(request.soc)
+    try:
+        return _compile(model, request, log, plugins)
+    except AtcError as error:
+        # What was converted into something else may be why a later step fails.
+        raise AtcError([*error.diagnoses, *plugins.notes]) from error
+
+
+def _compile(model: onnx.ModelProto, request: Request, log: Callable[[str, str], None], plugins: Plugins) -> Result:
     family = support.family(request.soc)
-    graph = parse.parse(model, family)
+    graph = parse.parse(model, plugins.notes)
+    for part in graph.walk():
+        plugins.parse(part)
     log("info", f"parsed {len(graph.nodes)} nodes, {len(graph.constants)} constants, opset {graph.opset}")
     shapes.freeze(graph, shapes.parse(request.input_shape))
     declared = _declared(graph, request)
-    _prepare(graph, log)
-    effects = registry.run_all(graph, request.switches.enabled)
+    _prepare(graph, plugins, log)
+    effects: dict[str, int] = {}
+    for part in graph.walk():
+        for name, count in registry.run_all(part, request.switches.enabled).items():
+            effects[name] = effects.get(name, 0) + count
     for name, count in effects.items():
         log("info", f"{name} took effect {count} times")
     log("debug", f"nodes after fusion: {', '.join(node.name for node in graph.nodes)}")
-    lowering = precision.lower(graph, request.precision_mode, family, declared, clip=request.weight_clip)
+    lowering = precision.lower_branches(graph, request.precision_mode, family, declared, clip=request.weight_clip)
     log("info", f"precision_mode {request.precision_mode}: {lowering.casts} casts inserted")
     for name in lowering.clipped:
         log("warning", f"weight {name} was clipped to the range of float16")
@@ -87,7 +102,7 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
     found = tasks.build(graph, placement, request.soc)
     log("info", f"{len(found)} operators to run")
     om = _om(graph, found, request)
-    return Result(om, tuple(placement.warnings), effects)
+    return Result(om, (*placement.warnings, *plugins.notes), effects)
 
 
 def _declared(graph: Graph, request: Request) -> dict[str, int]:
@@ -103,14 +118,23 @@ def _declared(graph: Graph, request: Request) -> dict[str, int]:
     return found
 
 
-def _prepare(graph: Graph, log: Callable[[str, str], None]) -> None:
+def _prepare(graph: Graph, plugins: Plugins, log: Callable[[str, str], None]) -> None:
     """Infer shapes, and leave only operators that run."""
     graph.drop_dead()
-    folded = constant_folding.run(graph)
-    removed = remove_identity.run(graph)
-    if gemm.run(graph):
-        graph.infer()
-    log("info", f"{folded} nodes folded into constants, {removed} removed")
+    before = sum(len(part.nodes) for part in graph.walk())
+    settle.settle(graph, plugins)
+    parts = list(graph.walk())
+    after = sum(len(part.nodes) for part in parts)
+    removed = sum(remove_identity.run(part) for part in parts)
+    for part in parts:
+        if gemm.run(part):
+            part.infer()
+        _check_known(part)
+    log("info", f"{before - after} nodes folded into constants, {removed} removed")
+
+
+def _check_known(graph: Graph) -> None:
+    """Every tensor has a type and a shape."""
     for node in graph.nodes:
         for name in filter(None, (*node.inputs, *node.outputs)):
             if graph.shape(name) is None:
@@ -155,25 +179,31 @@ def _output_name(graph: Graph, tensor: str) -> str:
     return f"{writer.sources[-1]}:{writer.outputs.index(name)}:{tensor}"
 
 
-def _separated(graph: Graph) -> tuple[onnx.ModelProto, bytes]:
+def _separated(graph: Graph) -> tuple[onnx.ModelProto, memoryview]:
     """The graph, and its large constants one after another."""
-    names = list(graph.constants)
+    parts = list(graph.walk())
     weights = bytearray()
     places: list[onnx.TensorProto] = []
-    for name in names:
-        array = np.ascontiguousarray(graph.constants[name])
+    offsets: dict[int, int] = {}
+    constants = {name: array for part in parts for name, array in part.constants.items()}
+    for name, original in constants.items():
+        array = np.ascontiguousarray(original)
         if array.nbytes <= INLINE_BYTES:
-            places.append(numpy_helper.from_array(array.reshape(graph.constants[name].shape), name))
+            places.append(numpy_helper.from_array(array.reshape(original.shape), name))
             continue
-        weights += bytes(-len(weights) % ALIGNMENT)
+        shared = id(original) in offsets  # both branches of an If may read it
+        if not shared:
+            weights += bytes(-len(weights) % ALIGNMENT)
+            offsets[id(original)] = len(weights)
         place = onnx.TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
         place.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-        for key, value in (("location", WEIGHTS), ("offset", len(weights)), ("length", array.nbytes)):
+        for key, value in (("location", WEIGHTS), ("offset", offsets[id(original)]), ("length", array.nbytes)):
             place.external_data.add(key=key, value=str(value))
         places.append(place)
-        weights += array.tobytes()
-    constants, graph.constants = graph.constants, {}
+        if not shared:
+            weights += array.data.cast("B") if array.size else b""
+    own, graph.constants = graph.constants, {}
     model = graph.to_onnx()
-    graph.constants = constants
+    graph.constants = own
     model.graph.initializer.extend(places)
-    return model, bytes(weights)
+    return model, memoryview(weights)

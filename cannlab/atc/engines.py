@@ -8,6 +8,7 @@ from cannlab.atc import support
 from cannlab.atc.errors import AtcError
 from cannlab.atc.graph import Graph
 from cannlab.errors import Diagnosis, diagnose
+from cannlab.machine import kernels
 
 AI_CORE = "AI_CORE"
 AI_VECTOR_CORE = "AI_VECTOR_CORE"
@@ -21,7 +22,7 @@ class Placement:
 
     Attributes:
         core_of: node name -> core type; LOCAL for one without a kernel.
-        warnings: W11001 for each operator that only the AI CPU takes.
+        warnings: W11001 for each operator that only the AI CPU takes, and those of which that is assumed.
     """
 
     core_of: dict[str, str] = field(default_factory=dict)
@@ -38,23 +39,25 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         split: True if the vector units are cores of their own.
 
     Raises:
-        AtcError: rules ``atc.kernel_types``, ``atc.no_engine``, ``atc.engine_unknown`` for each node that nothing
-            runs.
+        AtcError: rules ``atc.kernel_types``, ``atc.no_engine`` for each node that nothing runs,
+            ``atc.kernel_not_emulated``.
     """
     found = Placement()
     refused: list[Diagnosis] = []
-    for node in graph.nodes:
-        custom = graph.custom(node)
+    for part, node in [(inner, node) for inner in graph.walk() for node in inner.nodes]:
+        custom = part.custom(node)
         if custom is not None:
             found.core_of[node.name] = custom.core_type
             continue
-        if node.op_type in support.LOCAL:
+        if node.inner:
+            continue
+        if node.branches or node.known_as in support.LOCAL:
             found.core_of[node.name] = LOCAL
             continue
-        known = support.find(node.domain, node.op_type)
+        known = support.find(node.domain, node.known_as)
         assert known is not None
         types = known.cores.get(family, ())
-        name = graph.kernel_type(node).name
+        name = part.kernel_type(node).name
         if name in types:
             cube = node.op_type in support.CUBE
             found.core_of[node.name] = AI_VECTOR_CORE if split and not cube else AI_CORE
@@ -62,7 +65,8 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
             found.core_of[node.name] = AI_CPU
             found.warnings.append(diagnose("atc.ai_cpu", name=node.name, op_type=known.ge_type, soc=soc_name))
         elif not known.cores:
-            refused.append(diagnose("atc.engine_unknown", name=node.name, op_type=known.ge_type))
+            found.core_of[node.name] = AI_CPU
+            found.warnings.append(diagnose("atc.engine_assumed", name=node.name, op_type=known.ge_type))
         else:
             if types:
                 listed = ", ".join(types)
@@ -70,6 +74,20 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
                     diagnose("atc.kernel_types", op_type=known.ge_type, dtype=name, types=listed, name=node.name)
                 )
             refused.append(diagnose("atc.no_engine", name=node.name, op_type=known.ge_type, soc=soc_name))
+    refused += [] if refused else _not_to_be_run(graph)
     if refused:
         raise AtcError(refused)
+    return found
+
+
+def _not_to_be_run(graph: Graph) -> list[Diagnosis]:
+    """Nodes that the executor has no kernel for."""
+    found: list[Diagnosis] = []
+    for part in graph.walk():
+        for node in part.nodes:
+            types = tuple(part.dtype(name) if name else 0 for name in node.inputs)
+            plain = node.domain == "ai.onnx" and not node.branches and part.custom(node) is None
+            if plain and not kernels.runs(node.to_onnx(), part.opset, types):
+                names = ", ".join(part.known_type(name).name for name in node.inputs if name)
+                found.append(diagnose("atc.kernel_not_emulated", name=node.name, op_type=node.op_type, types=names))
     return found

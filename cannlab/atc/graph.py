@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,12 @@ from cannlab.om import DataType, dtypes
 
 SMALL_BYTES = 4096
 """Constants up to this size are shown to shape inference (shapes, axes, pads)."""
+
+CONTROL = "cannlab.control"
+"""Domain of nodes with branches while types are inferred: ONNX leaves nodes of a domain that it does not know alone."""
+
+LIKE_INPUT = frozenset(("MeanVarianceNormalization",))
+"""Types on which the strict inference of ONNX fails; their output is like their input."""
 
 Type = tuple[int, tuple[int | None, ...] | None]
 """TensorProto.DataType number and shape; a dimension, or the whole shape, may be unknown."""
@@ -36,6 +42,10 @@ class Node:
         origins: names of the nodes of the model that it stands for; () for one that the
             compiler put in, None for itself.
         task: name of the fused operator that it belongs to: its own name, or the leading node's.
+        inner: True for a part of its operator's kernel: it has none of its own.
+        kernel: ONNX type under which the tables know its kernel; its own if empty.
+        branches: the graphs of an If, "then_branch" and "else_branch". Its inputs are the condition and what the
+            branches read from outside; each branch's graph has an input for each of the latter, in this order.
     """
 
     name: str
@@ -46,6 +56,9 @@ class Node:
     attributes: dict[str, onnx.AttributeProto] = field(default_factory=dict)
     origins: tuple[str, ...] | None = None
     task: str = ""
+    inner: bool = False
+    kernel: str = ""
+    branches: dict[str, Graph] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.task = self.task or self.name
@@ -54,6 +67,11 @@ class Node:
     def sources(self) -> tuple[str, ...]:
         """Names of the nodes of the model that it stands for."""
         return (self.name,) if self.origins is None else self.origins
+
+    @property
+    def known_as(self) -> str:
+        """ONNX type under which the tables know its kernel."""
+        return self.kernel or self.op_type
 
     def get(self, name: str, default: Any = None) -> Any:
         """Value of an attribute."""
@@ -64,12 +82,30 @@ class Node:
         """Set an attribute."""
         self.attributes[name] = helper.make_attribute(name, value)
 
-    def to_onnx(self) -> onnx.NodeProto:
-        """As an ONNX node."""
+    def to_onnx(self, names: Mapping[str, str] | None = None) -> onnx.NodeProto:
+        """As an ONNX node.
+
+        Args:
+            names: other names for tensors that it, or its branches, read from outside of the graph.
+        """
         domain = "" if self.domain == "ai.onnx" else self.domain
-        node = helper.make_node(self.op_type, self.inputs, self.outputs, self.name, domain=domain)
+        inputs = [(names or {}).get(name, name) for name in self.inputs]
+        read = inputs[:1] if self.branches else inputs
+        node = helper.make_node(self.op_type, read, self.outputs, self.name, domain=domain)
         node.attribute.extend(self.attributes[name] for name in sorted(self.attributes))
+        for name, branch in self.branches.items():
+            outer = dict(zip(branch.inputs, inputs[1:], strict=True))
+            node.attribute.append(helper.make_attribute(name, branch.to_branch(outer)))
         return node
+
+    @property
+    def hidden(self) -> bool:
+        """True if ONNX is not to infer its types: an If, and what ONNX's own inference fails on."""
+        return bool(self.branches) or self.op_type in LIKE_INPUT
+
+    def opaque(self) -> onnx.NodeProto:
+        """As an ONNX node whose branches nobody looks at."""
+        return helper.make_node(self.op_type, self.inputs, self.outputs, self.name, domain=CONTROL)
 
 
 class Graph:
@@ -90,6 +126,13 @@ class Graph:
         return self.opsets["ai.onnx"]
 
     # -- asking ------------------------------------------------------------------------------------------
+
+    def walk(self) -> Iterator[Graph]:
+        """This graph and those of its branches, outer ones first."""
+        yield self
+        for node in self.nodes:
+            for branch in node.branches.values():
+                yield from branch.walk()
 
     def producer(self, tensor: str) -> Node | None:
         """The node that writes a tensor; None for an input or a constant."""
@@ -196,6 +239,7 @@ class Graph:
         outputs: Sequence[str] | None = None,
         constants: bool = True,
         typed: bool = True,
+        branches: bool = True,
     ) -> onnx.ModelProto:
         """As an ONNX model.
 
@@ -204,6 +248,7 @@ class Graph:
             outputs: other outputs than the graph's.
             constants: False leaves large constants out and makes inputs of them (for shape inference).
             typed: state the types of all tensors that are known.
+            branches: False leaves the branches of If out (for shape inference).
         """
         inputs = [self.info(name) for name in self.inputs]
         initializers: list[onnx.TensorProto] = []
@@ -216,7 +261,10 @@ class Graph:
         written = [name for node in self.nodes for name in node.outputs if name]
         between = [self.info(name) for name in written if typed and name in self.types and name not in ends]
         graph = helper.make_graph(
-            [node.to_onnx() for node in (self.nodes if nodes is None else nodes)],
+            [
+                node.to_onnx() if branches or not node.hidden else node.opaque()
+                for node in (self.nodes if nodes is None else nodes)
+            ],
             self.name,
             inputs,
             [self.info(name) if name in self.types else onnx.ValueInfoProto(name=name) for name in ends],
@@ -224,22 +272,48 @@ class Graph:
             value_info=between,
         )
         opsets = [helper.make_opsetid("" if domain == "ai.onnx" else domain, n) for domain, n in self.opsets.items()]
+        if not branches:
+            opsets.append(helper.make_opsetid(CONTROL, 1))
         model = helper.make_model(graph, opset_imports=opsets, producer_name="cannlab")
         model.ir_version = 8
         return model
 
+    def to_branch(self, outer: Mapping[str, str]) -> onnx.GraphProto:
+        """As the graph of a branch. Its inputs are tensors of the graph around it (``outer``); it has no constants."""
+        written = [name for node in self.nodes for name in node.outputs if name]
+        return helper.make_graph(
+            [node.to_onnx(outer) for node in self.nodes],
+            self.name,
+            [],
+            [self.info(name) for name in self.outputs],
+            value_info=[self.info(name) for name in written if name in self.types and name not in self.outputs],
+        )
+
     def infer(self) -> None:
-        """Infer the types of all tensors from those of the inputs.
+        """Infer the types of all tensors from those of the inputs. Behind an If whose branches are not settled yet
+        they stay unknown.
 
         Raises:
             AtcError: rule ``atc.infer_shape`` if the shapes contradict each other.
         """
         self.types = {name: self.types[name] for name in self.inputs}
-        customs = [node for node in self.nodes if self.custom(node) is not None]
+        opaque = [node for node in self.nodes if node.hidden or self.custom(node) is not None]
         self._infer_once()
-        for node in customs:
-            self._infer_custom(node)
+        for node in opaque:
+            if node.branches:
+                self.take_types(node)
+            elif node.hidden and node.inputs[0] in self.types:
+                self.types[node.outputs[0]] = self.types[node.inputs[0]]
+            elif not node.hidden:
+                self._infer_custom(node)
             self._infer_once()
+
+    def take_types(self, node: Node) -> None:
+        """Give the outputs of an If the types of its branches' outputs, where these are known and the same."""
+        for index, name in enumerate(node.outputs):
+            found = {branch.types.get(branch.outputs[index]) for branch in node.branches.values()}
+            if len(found) == 1 and None not in found:
+                self.types[name] = found.pop() or (TensorProto.UNDEFINED, None)
 
     def custom(self, node: Node) -> custom_ops.CustomOp | None:
         """The registered custom operator of a node."""
@@ -248,7 +322,7 @@ class Graph:
     def _infer_once(self) -> None:
         try:
             inferred = onnx.shape_inference.infer_shapes(
-                self.to_onnx(constants=False), strict_mode=True, data_prop=True
+                self.to_onnx(constants=False, branches=False), strict_mode=True, data_prop=True
             )
         except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
             raise atc_error("infer_shape", reason=_reason(problem)) from problem
@@ -273,6 +347,7 @@ class Graph:
 
 
 def _reason(problem: Exception) -> str:
-    """The last line of what ONNX says: the earlier ones name its own sources."""
+    """The first thing that ONNX says, without its own sources and error classes; the rest follows from it."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return lines[-1] if lines else type(problem).__name__
+    said = next((line for line in lines if "op_type:" in line), lines[-1] if lines else type(problem).__name__)
+    return said.rpartition("Inference error(s): ")[2]

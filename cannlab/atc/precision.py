@@ -66,7 +66,9 @@ def choose(graph: Graph, node: Node, mode: str, family: str) -> Compute:
     custom = graph.custom(node)
     if custom is not None:
         return Compute.HALF if custom.float16 and mode == "force_fp16" else Compute.KEEP
-    known = support.find(node.domain, node.op_type)
+    if node.branches:
+        return Compute.HALF if mode == "force_fp16" else Compute.KEEP
+    known = support.find(node.domain, node.known_as)
     types = known.cores.get(family, ()) if known is not None else ()
     local = node.op_type in support.LOCAL
     half, full = local or "float16" in types, local or "float32" in types
@@ -93,6 +95,22 @@ def lower(graph: Graph, mode: str, family: str, declared: Mapping[str, int], *, 
         clip: clip weights to float16's range (``--is_weight_clip``).
     """
     return _Lowerer(graph, declared, clip).run(mode, family)
+
+
+def lower_branches(graph: Graph, mode: str, family: str, declared: Mapping[str, int], *, clip: bool) -> Lowering:
+    """:func:`lower` for a graph and then for its branches, which read and write what the If around them does."""
+    own = lower(graph, mode, family, declared, clip=clip)
+    found = [own]
+    for node in graph.nodes:
+        for branch in node.branches.values():
+            types = dict(zip(branch.inputs, map(graph.dtype, node.inputs[1:]), strict=True))
+            types.update(zip(branch.outputs, map(graph.dtype, node.outputs), strict=True))
+            found.append(lower_branches(branch, mode, family, types, clip=clip))
+    return Lowering(
+        sum(item.casts for item in found),
+        tuple(name for item in found for name in item.clipped),
+        tuple(name for item in found for name in item.overflowed),
+    )
 
 
 class _Lowerer:

@@ -14,7 +14,7 @@ from cannlab.atc.engines import Placement
 from cannlab.atc.graph import Graph, Node
 from cannlab.atc.passes.joining import is_depthwise
 from cannlab.machine import custom_ops
-from cannlab.om import Cost, Format, OmTensor, Task
+from cannlab.om import Cost, Format, OmTensor, Task, branch_label
 from cannlab.soc import Soc
 
 FIVE_D = frozenset(("Conv", "MaxPool", "AveragePool", "BatchNormalization", "GlobalAveragePool", "GlobalMaxPool"))
@@ -70,7 +70,8 @@ def work_size(tasks: tuple[Task, ...]) -> int:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, placement: Placement, soc: Soc) -> None:
+    def __init__(self, graph: Graph, placement: Placement, soc: Soc, within: str = "") -> None:
+        self.within = within
         self.graph = graph
         self.placement = placement
         self.soc = soc
@@ -86,14 +87,26 @@ class _Builder:
         for node in self.graph.nodes:
             groups.setdefault(node.task, []).append(node)
         for nodes in groups.values():
-            if self.placement.core_of[nodes[0].name] == engines.LOCAL:
-                self.local(nodes[0])
+            leader = leading(nodes)
+            if leader.branches:
+                self.control(leader)
+            elif self.placement.core_of[leader.name] == engines.LOCAL:
+                self.local(leader)
             else:
                 self.task(nodes)
         for name in self.graph.outputs:
             if self.format_of.get(name) == Format.NC1HWC0:
                 self.as_format(name, self.plain(name))
-        return tuple(self.tasks)
+        return tuple(replace(task, within=task.within or self.within) for task in self.tasks)
+
+    def control(self, node: Node) -> None:
+        """An If: what its branches read and what it writes is in plain layout; the operators of both follow."""
+        for name in node.inputs:
+            if self.format_of.get(name) == Format.NC1HWC0:
+                self.as_format(name, self.plain(name))
+        for key, branch in node.branches.items():
+            self.tasks += _Builder(branch, self.placement, self.soc, branch_label(node.name, key)).build()
+        self.format_of.update((name, self.plain(name)) for name in node.outputs)
 
     def local(self, node: Node) -> None:
         """An operator without a kernel: its result is its input in plain layout."""
@@ -126,7 +139,7 @@ class _Builder:
             return self.tensor(name, have)
         key = (name, format)
         if key not in self.transdata:
-            number = len(self.transdata)
+            number = f"{self.within.replace('/', '_')}{'_' if self.within else ''}{len(self.transdata)}"
             source = self.tensor(name, have)
             target = replace(source, name=f"{name}:{format.name}", format=format)
             core = engines.AI_VECTOR_CORE if self.soc.split else engines.AI_CORE
@@ -137,7 +150,7 @@ class _Builder:
 
     def task(self, nodes: list[Node]) -> None:
         graph = self.graph
-        leader = next((node for node in nodes if node.op_type != "Cast"), nodes[0])
+        leader = leading(nodes)
         written = [name for node in nodes for name in node.outputs if name]
         read = list(dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in written))
         inputs = [name for name in read if name not in graph.constants]
@@ -176,7 +189,7 @@ class _Builder:
             bytes_weights=weights,
             element_bytes=max((tensor.type.size for tensor in inputs), default=2),
         )
-        elements = prod(graph.known_shape(leader.outputs[0]))
+        elements = prod(graph.known_shape(next(name for name in leader.outputs if name)))
         if custom is not None:
             return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader, inputs, outputs))
         if leader.op_type == "Conv":
@@ -195,6 +208,12 @@ class _Builder:
             batch = prod(right[:-2]) if len(right) > 2 else 1
             m = max(1, elements // (n * batch))
             return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=graph.kernel_type(leader).size)
+        if leader.op_type in ("LSTM", "GRU"):
+            steps, batch, _ = graph.known_shape(leader.inputs[0])
+            directions, gates, width = graph.known_shape(leader.inputs[1])
+            k = -(-(width + graph.known_shape(leader.inputs[2])[2]) // 16) * 16
+            element = graph.kernel_type(leader).size
+            return replace(base, cube=(steps * directions, batch, k, gates), element_bytes=element)
         if leader.op_type == "ConvTranspose":
             weight, source = graph.known_shape(leader.inputs[1]), graph.known_shape(leader.inputs[0])
             m, k = prod(source) // weight[0], -(-weight[0] // 16) * 16
@@ -218,6 +237,11 @@ class _Builder:
         return int(op.cost(self.soc, types(inputs), types(outputs), attributes))
 
 
+def leading(nodes: list[Node]) -> Node:
+    """The node that a fused operator is named after."""
+    return next((node for node in nodes if node.name == node.task), nodes[0])
+
+
 def fused_name(nodes: list[Node]) -> str:
     """The name of a fused operator: those of its parts joined, as kernel fusion names it. A part that a pass took in
     (a batch normalisation, a bias) leaves no trace in it."""
@@ -235,5 +259,5 @@ def ge_type(graph: Graph, node: Node) -> str:
         return "Conv3D" if len(graph.known_shape(node.inputs[0])) == 5 else "Conv2D"
     if node.op_type == "MatMul" and all(len(graph.known_shape(name)) == 2 for name in node.inputs[:2]):
         return "MatMulV2"
-    known = support.find(node.domain, node.op_type)
-    return node.op_type if known is None else known.ge_type
+    known = support.find(node.domain, node.known_as)
+    return node.known_as if known is None else known.ge_type

@@ -20,7 +20,7 @@ from onnx import helper
 from cannlab import soc as socs
 from cannlab.machine import cost, custom_ops, sessions
 from cannlab.machine.ort_errors import ORT_ERRORS
-from cannlab.machine.rounding import Lowered, Part, split
+from cannlab.machine.rounding import Branching, Lowered, Part, Piece, split
 from cannlab.machine.work import Work
 from cannlab.om import OmModel
 from cannlab.om.errors import om_error
@@ -45,7 +45,7 @@ class _Session:
     weights: Mapping[str, NDArray[Any]]
     """Weights that the session reads in place."""
 
-    def run(self, values: Values) -> None:
+    def run(self, values: Values, taken: set[str]) -> None:
         feeds = {name: values[name] for name in self.inputs}
         values.update(zip(self.outputs, self.session.run(list(self.outputs), feeds), strict=True))
 
@@ -60,10 +60,29 @@ class _Custom:
     dtypes: tuple[np.dtype[Any], ...]
     attributes: custom_ops.Attributes
 
-    def run(self, values: Values) -> None:
+    def run(self, values: Values, taken: set[str]) -> None:
         results = self.op.run([values[name] for name in self.inputs], self.attributes)
         for name, dtype, result in zip(self.outputs, self.dtypes, results, strict=True):
             values[name] = np.ascontiguousarray(result, dtype=dtype)
+
+
+@dataclass(frozen=True)
+class _Branches:
+    """An If of the graph."""
+
+    source: Branching
+    steps: tuple[list[_Step], list[_Step]]
+
+    def run(self, values: Values, taken: set[str]) -> None:
+        at = 0 if values[self.source.condition].reshape(-1)[0] else 1
+        taken.add(self.source.labels[at])
+        for step in self.steps[at]:
+            step.run(values, taken)
+        for name, result in zip(self.source.outputs, self.source.results[at], strict=True):
+            values[name] = values[result]
+
+
+_Step = _Session | _Custom | _Branches
 
 
 class Model:
@@ -75,7 +94,7 @@ class Model:
         threads: threads of ONNX Runtime.
 
     Attributes:
-        work: how long one execution takes, and its operators.
+        work: how long one execution takes, and its operators; those of all branches, if there are any.
 
     Raises:
         OmError: rule ``om.custom_missing`` if a custom operator of the model is not registered,
@@ -88,13 +107,7 @@ class Model:
         try:
             lowered = Lowered(om)
             self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
-            parts = split(lowered, self._is_custom)
-            self._parts = [
-                _Session(sessions.build(part, threads), part.inputs, part.outputs, part.weights)
-                if isinstance(part, Part)
-                else self._custom(part, lowered)
-                for part in parts
-            ]
+            self._steps = self._built(split(lowered, self._is_custom), lowered, threads)
         except _UNUSABLE as problem:
             raise om_error("graph_damaged", name=om.name, reason=str(problem)) from problem
         self._constants = lowered.constants
@@ -109,18 +122,53 @@ class Model:
             inputs: one array for each of ``om.inputs``, of its dtype and shape.
 
         Returns:
-            One array for each of ``om.outputs``, and the work (the same for every run).
+            One array for each of ``om.outputs``, and the work: the same for every run that takes the same branches.
 
         Raises:
-            OmError: rules ``om.input_count``, ``om.input``.
+            OmError: rules ``om.input_count``, ``om.input``; ``om.run_failed`` where an operator cannot compute with
+                these values (an index out of range).
         """
         self._check(inputs)
         with self._lock:
             values: Values = dict(self._constants)
             values.update(zip(self._inputs, inputs, strict=True))
-            for part in self._parts:
-                part.run(values)
-        return [np.ascontiguousarray(values[name]) for name in self._outputs], self.work
+            taken: set[str] = set()
+            try:
+                for step in self._steps:
+                    step.run(values, taken)
+            except ORT_ERRORS as problem:
+                raise om_error(
+                    "run_failed", name=self.om.name, reason=str(problem).strip().splitlines()[0]
+                ) from problem
+        results = [np.ascontiguousarray(values[name]).reshape(values[name].shape) for name in self._outputs]
+        for result, tensor in zip(results, self.om.outputs, strict=True):
+            if result.shape != tensor.dims:
+                reason = f"{tensor.name} came out as {list(result.shape)}, the model says {list(tensor.dims)}"
+                raise om_error("run_failed", name=self.om.name, reason=reason)
+        return results, self._work_of(taken)
+
+    def _work_of(self, taken: set[str]) -> Work:
+        """The work of a run that took these branches."""
+        if not any(task.within for task in self.om.tasks):
+            return self.work
+        pairs = zip(self.om.tasks, self.work.operators, strict=True)
+        left_out = sum(found.ns for task, found in pairs if task.within and task.within not in taken)
+        pairs = zip(self.om.tasks, self.work.operators, strict=True)
+        run = tuple(found for task, found in pairs if not task.within or task.within in taken)
+        return Work(ns=self.work.ns - left_out, operators=run)
+
+    def _built(self, pieces: list[Piece], lowered: Lowered, threads: int) -> list[_Step]:
+        found: list[_Step] = []
+        for piece in pieces:
+            if isinstance(piece, Part):
+                found.append(_Session(sessions.build(piece, threads), piece.inputs, piece.outputs, piece.weights))
+            elif isinstance(piece, Branching):
+                first, second = piece.branches
+                steps = (self._built(first, lowered, threads), self._built(second, lowered, threads))
+                found.append(_Branches(piece, steps))
+            else:
+                found.append(self._custom(piece, lowered))
+        return found
 
     def _is_custom(self, node: onnx.NodeProto) -> bool:
         domain = node.domain or "ai.onnx"

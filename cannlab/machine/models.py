@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from cannlab.errors import diagnose
 from cannlab.machine.blocks import Block, MemoryKind
 from cannlab.machine.engines import Engine
-from cannlab.machine.faults import MemoryFault
+from cannlab.machine.faults import MemoryFault, TaskFault
 from cannlab.machine.memory import View
 from cannlab.machine.work import Work
+from cannlab.om.errors import OmError
 from cannlab.trace import TaskKind
 
 if TYPE_CHECKING:
@@ -143,7 +144,10 @@ class LoadedModel:
             np.frombuffer(memory.view(address, tensor.size, "device"), tensor.type.numpy).reshape(tensor.dims)
             for tensor, (address, _) in zip(self.om.inputs, inputs, strict=True)
         ]
-        results, work = self._executor.run(arrays)
+        try:
+            results, work = self._executor.run(arrays)
+        except OmError as problem:
+            raise TaskFault(problem.diagnosis) from problem
         for tensor, (address, _), result in zip(self.om.outputs, outputs, results, strict=True):
             view = memory.view(address, tensor.size, "device")
             view[:] = np.ascontiguousarray(result).reshape(-1).view(np.uint8).data

@@ -18,6 +18,11 @@ WEIGHTS = "weights"
 """The name under which the graph's initializers point to the weights of the om."""
 
 
+def branch_label(node: str, branch: str) -> str:
+    """How tasks name a branch ("then_branch", "else_branch") of an If."""
+    return f"{node}/{branch.removesuffix('_branch')}"
+
+
 @dataclass(frozen=True, slots=True)
 class OmTensor:
     """An input or output of a model or of an operator.
@@ -112,6 +117,7 @@ class Task:
         inputs: activations that it reads.
         outputs: activations that it writes.
         cost: inputs of the time model.
+        within: the branch of an If that it belongs to (:func:`branch_label`), the innermost one; "" outside.
     """
 
     name: str
@@ -122,6 +128,7 @@ class Task:
     inputs: tuple[OmTensor, ...]
     outputs: tuple[OmTensor, ...]
     cost: Cost
+    within: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -136,6 +143,7 @@ class Task:
             "inputs": [tensor.to_json() for tensor in self.inputs],
             "outputs": [tensor.to_json() for tensor in self.outputs],
             "cost": cost,
+            "within": self.within,
         }
 
     @classmethod
@@ -152,6 +160,7 @@ class Task:
             inputs=tuple(OmTensor.from_json(tensor) for tensor in data["inputs"]),
             outputs=tuple(OmTensor.from_json(tensor) for tensor in data["outputs"]),
             cost=Cost(**cost),
+            within=str(data.get("within", "")),
         )
 
 

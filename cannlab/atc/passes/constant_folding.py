@@ -16,16 +16,13 @@ RANDOM = frozenset(
 )
 """Types whose result differs from run to run."""
 
+SEQUENCES = frozenset(("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"))
+"""Types whose result is no tensor."""
 
-def run(graph: Graph) -> int:
-    """Fold until nothing changes; returns how many nodes vanished. Types are inferred on the way."""
-    before = len(graph.nodes)
-    graph.infer()
-    while _fold_shapes(graph) | _fold_constants(graph):
-        graph.drop_dead()
-        graph.infer()
-    graph.drop_dead()
-    return before - len(graph.nodes)
+
+def fold(graph: Graph) -> bool:
+    """Fold what can be folded with the types that are known. True if anything was: types must be inferred again."""
+    return _fold_shapes(graph) | _fold_constants(graph)
 
 
 def _fold_shapes(graph: Graph) -> bool:
@@ -49,6 +46,7 @@ def _fold_constants(graph: Graph) -> bool:
     chosen: list[Node] = []
     for node in graph.nodes:
         foldable = node.domain == "ai.onnx" and node.op_type not in RANDOM and graph.custom(node) is None
+        foldable = foldable and not node.branches and node.op_type not in SEQUENCES
         if foldable and all(name in known for name in node.inputs) and not set(node.outputs) & set(graph.outputs):
             chosen.append(node)
             known.update(node.outputs)
