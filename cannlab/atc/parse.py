@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
-from cannlab.atc import support
+from cannlab.atc import external, support
 from cannlab.atc.errors import AtcError, atc_error
 from cannlab.atc.graph import Graph, Node
 from cannlab.errors import Diagnosis, diagnose
@@ -252,6 +252,8 @@ def array_of(tensor: TensorProto, name: str) -> NDArray[Any]:
     if dtypes.by_onnx(tensor.data_type) is None:
         raise type_error(name, tensor.data_type)
     try:
+        if tensor.data_location == TensorProto.EXTERNAL:
+            return external.array(tensor)
         onnx.checker.check_tensor(tensor)
         array: NDArray[Any] = numpy_helper.to_array(tensor)
         return array

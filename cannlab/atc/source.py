@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
 
+from cannlab.atc import external
 from cannlab.atc.errors import AtcError, atc_error
 from cannlab.errors import diagnose
 from cannlab.om.container import MAGIC, REAL_MAGIC
@@ -34,7 +34,7 @@ def read_file(path: str, option: str) -> bytes:
 
 
 def load(path: str, framework: str = "5") -> onnx.ModelProto:
-    """The ONNX model in a file, its external weights included.
+    """The ONNX model in a file. Weights beside it stay where they are; :func:`external.array` maps them.
 
     Raises:
         AtcError: the rules of :func:`read_file`, and ``atc.not_onnx``, ``atc.no_graph``, ``atc.external_data``,
@@ -58,11 +58,23 @@ def load(path: str, framework: str = "5") -> onnx.ModelProto:
         reason = "a name in it is not text, so the file is damaged"
         raise AtcError([diagnose(f"atc.{rule}", path=path, reason=reason) for rule in ("not_onnx", "not_parsed")])
     try:
-        onnx.load_external_data_for_model(model, os.path.dirname(os.path.abspath(path)))
-    except (OSError, ValueError, onnx.checker.ValidationError) as problem:
-        reason = str(problem).splitlines()[0].replace(os.path.dirname(os.path.abspath(path)) + os.sep, "")
-        raise atc_error("external_data", path=path, reason=reason) from problem
+        for tensor in _tensors(model.graph):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                external.locate(tensor, Path(path).absolute().parent)
+    except external.NotThere as problem:
+        raise atc_error("external_data", path=path, reason=str(problem)) from problem
     return model
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors in a graph and its branches."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _tensors(attribute.g)
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[object]:
