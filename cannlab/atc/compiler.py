@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import __version__
-from cannlab.atc import engines, outputs, parse, precision, shapes, support, tasks
+from cannlab.atc import aipp_config, engines, gears, order, outputs, parse, precision, shapes, support, tasks
 from cannlab.atc.errors import atc_error
+from cannlab.atc.gears import Gears
 from cannlab.atc.graph import Graph
+from cannlab.atc.node_precision import Overrides
 from cannlab.atc.passes import constant_folding, gemm, registry, remove_identity
 from cannlab.atc.passes.switches import Switches
+from cannlab.atc.precision_lists import Lists
+from cannlab.atc.shapes import Dims
 from cannlab.errors import Diagnosis, tables
-from cannlab.om import Format, OmModel, OmTensor, Task, dtypes
+from cannlab.machine.aipp import DATA_INPUT
+from cannlab.om import Format, OmModel, OmTensor, Task, Variant, dtypes
 from cannlab.om.model import WEIGHTS
 from cannlab.soc import Soc
 
@@ -29,7 +37,18 @@ FORMATS = {"NCHW": Format.NCHW, "NCDHW": Format.NCDHW, "ND": Format.ND}
 
 @dataclass(frozen=True)
 class Request:
-    """What a conversion is to do; the texts are the options' values."""
+    """What a conversion is to do; the texts are the options' values.
+
+    Attributes:
+        dynamic: texts of the options for gears by kind, and "range" for ``--input_shape_range``.
+        aipp: ``--insert_op_conf``.
+        lists: white and black list of the mixed modes; the chip's own by default.
+        overrides: ``--keep_dtype`` and ``--customize_dtypes``.
+        chip: what the options leave of the chip (see ``OmModel.chip``).
+        reuse_memory: False with ``--disable_reuse_memory=1``.
+        small_channel: ``--enable_small_channel``.
+        order: ``--topo_sorting_mode``.
+    """
 
     soc: Soc
     input_shape: str = ""
@@ -41,6 +60,19 @@ class Request:
     weight_clip: bool = True
     switches: Switches = field(default_factory=Switches)
     command: str = ""
+    dynamic: Mapping[str, str] = field(default_factory=dict)
+    aipp: tuple[aipp_config.AippOp, ...] = ()
+    lists: Lists | None = None
+    overrides: Overrides = field(default_factory=Overrides)
+    chip: Mapping[str, int] = field(default_factory=dict)
+    reuse_memory: bool = True
+    small_channel: bool = False
+    order: str = ""
+
+    @property
+    def half_inputs(self) -> tuple[str, ...]:
+        """Names in ``--input_fp16_nodes``."""
+        return tuple(filter(None, (part.strip() for part in self.input_fp16_nodes.split(";"))))
 
 
 @dataclass(frozen=True)
@@ -58,6 +90,37 @@ class Result:
     effects: dict[str, int]
 
 
+@dataclass(frozen=True)
+class _Compiled:
+    """The model for one set of shapes.
+
+    Attributes:
+        graph: lowered. tasks: its operators. aipp: what the om says of AIPP, by input.
+        open_types: the types as far as they are known without running, where shapes stay open; else {}.
+    """
+
+    graph: Graph
+    tasks: tuple[Task, ...]
+    warnings: tuple[Diagnosis, ...]
+    effects: dict[str, int]
+    aipp: Mapping[str, Any]
+    open_types: Mapping[str, tuple[int, tuple[int | None, ...] | None]]
+
+
+def plan(request: Request) -> tuple[dict[str, Dims], Gears | None]:
+    """The shapes and gears that the options ask for, checked as far as that goes without the model.
+
+    Raises:
+        AtcError: the rules of :func:`shapes.parse` and :func:`gears.plan`, and ``atc.range_chip``.
+    """
+    wanted = shapes.parse(request.input_shape)
+    planned = gears.plan(request.dynamic, wanted, request.input_format, request.soc)
+    ranges = planned is None and not all(map(shapes.is_fixed, wanted.values()))
+    if (ranges or request.dynamic.get("range")) and request.soc.short == "Ascend310B":
+        raise atc_error("range_chip", soc=request.soc.name)
+    return wanted, planned
+
+
 def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, str], None]) -> Result:
     """Compile an ONNX model.
 
@@ -70,24 +133,71 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
         AtcError: every rule of the steps.
     """
     family = support.family(request.soc)
-    graph = parse.parse(model, family)
-    log("info", f"parsed {len(graph.nodes)} nodes, {len(graph.constants)} constants, opset {graph.opset}")
-    shapes.freeze(graph, shapes.parse(request.input_shape))
+    wanted, planned = plan(request)
+
+    def parsed() -> Graph:
+        graph = parse.parse(model, family)
+        log("info", f"parsed {len(graph.nodes)} nodes, {len(graph.constants)} constants, opset {graph.opset}")
+        return graph
+
+    graph = parsed()
+    if request.dynamic.get("range"):
+        wanted = shapes.parse_range(request.dynamic["range"], graph.inputs)
+    shapes.check(graph, wanted)
+    if planned is None:
+        made = [_compile(graph, wanted, request, log)]
+    else:
+        made = []
+        images = max(dims[name][0] for dims in planned.shapes for name in dims if dims[name])
+        for number, dims in enumerate(planned.shapes):
+            log("info", f"gear {number}: {','.join(map(str, planned.values[number]))}")
+            fixed = {name: tuple((dim, dim) for dim in shape) for name, shape in dims.items()}
+            made.append(_compile(parsed() if number else graph, fixed, request, log, images=images, gear=True))
+    first = made[0]
+    return Result(_om(made, planned, request), first.warnings, first.effects)
+
+
+def _compile(
+    graph: Graph,
+    wanted: Mapping[str, Dims],
+    request: Request,
+    log: Callable[[str, str], None],
+    *,
+    images: int = 0,
+    gear: bool = False,
+) -> _Compiled:
+    """The steps for one set of shapes."""
+    soc, family = request.soc, support.family(request.soc)
+    graph.open = not all(map(shapes.is_fixed, wanted.values()))
+    open_dims = {name: tuple(low if low == high else None for low, high in dims) for name, dims in wanted.items()}
+    shapes.freeze(graph, open_dims)
+    half = frozenset(request.half_inputs)
+    aipp = aipp_config.insert(graph, request.aipp, soc, half_inputs=half, images=images)
     declared = _declared(graph, request)
-    _prepare(graph, log)
+    open_types = _prepare(graph, shapes.references(wanted), soc, log, may_open=not gear)
+    order.sort(graph, request.order)
     effects = registry.run_all(graph, request.switches.enabled)
     for name, count in effects.items():
         log("info", f"{name} took effect {count} times")
     log("debug", f"nodes after fusion: {', '.join(node.name for node in graph.nodes)}")
-    lowering = precision.lower(graph, request.precision_mode, family, declared, clip=request.weight_clip)
+    lowering = precision.lower(
+        graph,
+        request.precision_mode,
+        family,
+        declared,
+        clip=request.weight_clip,
+        lists=request.lists,
+        overrides=request.overrides,
+    )
     log("info", f"precision_mode {request.precision_mode}: {lowering.casts} casts inserted")
     for name in lowering.clipped:
         log("warning", f"weight {name} was clipped to the range of float16")
-    placement = engines.place(graph, family, request.soc.name, split=request.soc.split)
-    found = tasks.build(graph, placement, request.soc)
+    for name in lowering.unused:
+        log("warning", f"{name}, named in --keep_dtype or --customize_dtypes, is no operator of the model")
+    placement = engines.place(graph, family, soc.name, split=soc.split)
+    found = tasks.build(graph, placement, soc, small_channel=request.small_channel)
     log("info", f"{len(found)} operators to run")
-    om = _om(graph, found, request)
-    return Result(om, tuple(placement.warnings), effects)
+    return _Compiled(graph, found, tuple(placement.warnings), effects, aipp, open_types)
 
 
 def _declared(graph: Graph, request: Request) -> dict[str, int]:
@@ -95,7 +205,7 @@ def _declared(graph: Graph, request: Request) -> dict[str, int]:
     outputs.select(graph, request.out_nodes)
     wanted = outputs.types(graph, request.output_type, request.out_nodes)
     found = {name: dtype.onnx for name, dtype in wanted.items()}
-    for name in filter(None, (part.strip() for part in request.input_fp16_nodes.split(";"))):
+    for name in request.half_inputs:
         shapes.require_input(graph, name, "--input_fp16_nodes")
         if graph.dtype(name) not in (TensorProto.FLOAT, TensorProto.FLOAT16):
             raise atc_error("fp16_input", name=name, dtype=TensorProto.DataType.Name(graph.dtype(name)))
@@ -103,45 +213,134 @@ def _declared(graph: Graph, request: Request) -> dict[str, int]:
     return found
 
 
-def _prepare(graph: Graph, log: Callable[[str, str], None]) -> None:
-    """Infer shapes, and leave only operators that run."""
+def _prepare(
+    graph: Graph,
+    references: Mapping[str, tuple[int, ...]],
+    soc: Soc,
+    log: Callable[[str, str], None],
+    *,
+    may_open: bool,
+) -> dict[str, tuple[int, tuple[int | None, ...] | None]]:
+    """Infer shapes, and leave only operators that run; the types as far as they are fixed, if some are not.
+
+    What depends on the data (NonZero) leaves shapes open too. From then on the graph has a reference shape everywhere.
+    """
     graph.drop_dead()
     folded = constant_folding.run(graph)
     removed = remove_identity.run(graph)
     if gemm.run(graph):
         graph.infer()
     log("info", f"{folded} nodes folded into constants, {removed} removed")
+    unknown = [
+        (node, name)
+        for node in graph.nodes
+        for name in filter(None, (*node.inputs, *node.outputs))
+        if graph.shape(name) is None
+    ]
+    graph.open = graph.open or bool(unknown)
+    open_types = dict(graph.types) if graph.open else {}
+    if graph.open:
+        node, name = unknown[0] if unknown else (graph.nodes[0], graph.inputs[0])
+        if not may_open:
+            raise atc_error("shape_unknown", node=node.name, op_type=node.op_type, tensor=name)
+        if soc.short == "Ascend310":
+            raise atc_error("dynamic_chip", op_type=tasks.ge_type(graph, node), name=node.name, soc=soc.name)
+        log("info", f"shapes are open from {node.name} on: they are known when the model runs")
+        shapes.freeze(graph, references)
+        graph.assumed = shapes.REFERENCE
+        graph.infer()
     for node in graph.nodes:
         for name in filter(None, (*node.inputs, *node.outputs)):
-            if graph.shape(name) is None:
-                raise atc_error("shape_unknown", node=node.name, op_type=node.op_type, tensor=name)
             if dtypes.by_onnx(graph.dtype(name)) is None:
                 raise parse.type_error(name, graph.dtype(name))
+    return open_types
 
 
-def _om(graph: Graph, found: tuple[Task, ...], request: Request) -> OmModel:
-    stated = FORMATS.get(request.input_format, Format.NCHW)
-    model, weights = _separated(graph)
+# -- the om --------------------------------------------------------------------------------------------------
 
-    def io(name: str, tensor: str, format: Format) -> OmTensor:
-        return OmTensor(name, graph.known_type(tensor).acl, format, graph.known_shape(tensor))
 
+def _om(made: list[_Compiled], planned: Gears | None, request: Request) -> OmModel:
+    weights = _Weights(shared=len(made) > 1)
+    variants = []
+    for number, compiled in enumerate(made):
+        graph = _graph(compiled, weights)
+        variants.append(
+            Variant(
+                values=planned.values[number] if planned is not None else (),
+                inputs=_inputs(compiled, request),
+                outputs=_outputs(compiled),
+                tasks=compiled.tasks,
+                graph_bytes=graph.SerializeToString(deterministic=True),
+            )
+        )
+    sizes = [variant.elements for variant in variants]
+    largest = variants[sizes.index(max(sizes))]
+    inputs = largest.inputs
+    kind = "range" if made[0].open_types else ""
+    if planned is not None:
+        kind = planned.kind
+        chosen = OmTensor(gears.INPUT, dtypes.INT32.acl, Format.ND, (len(planned.values[0]),))
+        inputs = (*map(_merged, zip(*(variant.inputs for variant in variants), strict=True)), chosen)
     return OmModel(
-        name=graph.name,
+        name=made[0].graph.name,
         soc=request.soc.name,
         cann=tables.cann_version(),
         cannlab=__version__,
-        inputs=tuple(
-            io(name, name, stated if len(graph.known_shape(name)) >= 4 else Format.ND) for name in graph.inputs
-        ),
-        outputs=tuple(io(_output_name(graph, name), name, Format.ND) for name in graph.outputs),
-        tasks=found,
-        graph_bytes=model.SerializeToString(deterministic=True),
-        weight_bytes=weights,
-        work_size=tasks.work_size(found),
+        inputs=inputs,
+        outputs=largest.outputs,
+        tasks=largest.tasks,
+        graph_bytes=largest.graph_bytes,
+        weight_bytes=bytes(weights.bytes),
+        work_size=max(tasks.work_size(variant.tasks, reuse=request.reuse_memory) for variant in variants),
         precision_mode=request.precision_mode,
         command=request.command,
+        gears={"kind": kind} if kind else {},
+        aipp=made[sizes.index(max(sizes))].aipp,
+        variants=tuple(variants) if planned is not None else (),
+        chip=request.chip,
     )
+
+
+def _merged(tensors: tuple[OmTensor, ...]) -> OmTensor:
+    """An input of a model with gears: -1 where the gears differ, the size of the largest."""
+    dims = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(t.dims for t in tensors), strict=True))
+    return replace(tensors[0], dims=dims, stated=max(tensor.size for tensor in tensors))
+
+
+def _inputs(compiled: _Compiled, request: Request) -> tuple[OmTensor, ...]:
+    graph, stated = compiled.graph, FORMATS.get(request.input_format, Format.NCHW)
+    wanted = shapes.parse(request.input_shape) if compiled.open_types else {}
+    if compiled.open_types and request.dynamic.get("range"):
+        wanted = shapes.parse_range(request.dynamic["range"], graph.inputs)
+    found = []
+    for name in graph.inputs:
+        dims, dtype = graph.known_shape(name), graph.known_type(name).acl
+        if name in compiled.aipp:
+            info = compiled.aipp[name]
+            format = Format.NHWC if info["mode"] == aipp_config.STATIC else Format.ND
+            found.append(OmTensor(name, dtype, format, tuple(info["dims"]), info["size"]))
+            continue
+        format = stated if len(dims) >= 4 and not name.startswith(DATA_INPUT) else Format.ND
+        ranges = wanted.get(name, ())
+        if ranges and not shapes.is_fixed(ranges):
+            open_dims = tuple(low if low == high else -1 for low, high in ranges)
+            found.append(OmTensor(name, dtype, format, open_dims, -1, ranges))
+        else:
+            found.append(OmTensor(name, dtype, format, dims))
+    return tuple(found)
+
+
+def _outputs(compiled: _Compiled) -> tuple[OmTensor, ...]:
+    graph = compiled.graph
+    found = []
+    for name in graph.outputs:
+        dims: tuple[int, ...] = graph.known_shape(name)
+        if compiled.open_types:
+            known = compiled.open_types.get(name, (0, None))[1]
+            dims = tuple(-1 if dim is None else dim for dim in known) if known is not None else (-1,) * len(dims)
+        ranges = tuple((0, -1) if dim < 0 else (dim, dim) for dim in dims) if -1 in dims else ()
+        found.append(OmTensor(_output_name(graph, name), graph.known_type(name).acl, Format.ND, dims, -1, ranges))
+    return tuple(found)
 
 
 def _output_name(graph: Graph, tensor: str) -> str:
@@ -155,25 +354,57 @@ def _output_name(graph: Graph, tensor: str) -> str:
     return f"{writer.sources[-1]}:{writer.outputs.index(name)}:{tensor}"
 
 
-def _separated(graph: Graph) -> tuple[onnx.ModelProto, bytes]:
-    """The graph, and its large constants one after another."""
-    names = list(graph.constants)
-    weights = bytearray()
+class _Weights:
+    """The large constants one after another; with several gears, what is equal is there once."""
+
+    def __init__(self, *, shared: bool) -> None:
+        self.shared = shared
+        self.bytes = bytearray()
+        self.places: dict[bytes, int] = {}
+
+    def add(self, array: NDArray[Any]) -> int:
+        """The offset of an array's bytes."""
+        data = array.reshape(-1).view(np.uint8).data
+        key = hashlib.sha256(data).digest() if self.shared else b""
+        if key in self.places:
+            return self.places[key]
+        self.bytes += bytes(-len(self.bytes) % ALIGNMENT)
+        offset = len(self.bytes)
+        self.bytes += data
+        if self.shared:
+            self.places[key] = offset
+        return offset
+
+
+def _graph(compiled: _Compiled, weights: _Weights) -> onnx.ModelProto:
+    """The graph of the om; its large constants go into the weights."""
+    graph = compiled.graph
     places: list[onnx.TensorProto] = []
-    for name in names:
-        array = np.ascontiguousarray(graph.constants[name])
+    for name, constant in graph.constants.items():
+        array = np.ascontiguousarray(constant)
         if array.nbytes <= INLINE_BYTES:
-            places.append(numpy_helper.from_array(array.reshape(graph.constants[name].shape), name))
+            places.append(numpy_helper.from_array(array.reshape(constant.shape), name))
             continue
-        weights += bytes(-len(weights) % ALIGNMENT)
         place = onnx.TensorProto(name=name, dims=array.shape, data_location=TensorProto.EXTERNAL)
         place.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-        for key, value in (("location", WEIGHTS), ("offset", len(weights)), ("length", array.nbytes)):
+        for key, value in (("location", WEIGHTS), ("offset", weights.add(array)), ("length", array.nbytes)):
             place.external_data.add(key=key, value=str(value))
         places.append(place)
-        weights += array.tobytes()
     constants, graph.constants = graph.constants, {}
     model = graph.to_onnx()
     graph.constants = constants
     model.graph.initializer.extend(places)
-    return model, bytes(weights)
+    if compiled.open_types:
+        _open(model.graph, compiled.open_types)
+    return model
+
+
+def _open(graph: onnx.GraphProto, open_types: Mapping[str, tuple[int, tuple[int | None, ...] | None]]) -> None:
+    """Take the reference shapes out again: only inputs keep the dimensions that are fixed."""
+    for info in graph.input:
+        known = open_types.get(info.name, (0, None))[1]
+        for index, dim in enumerate(info.type.tensor_type.shape.dim):
+            if known is not None and known[index] is None:
+                dim.Clear()
+    for info in (*graph.value_info, *graph.output):
+        info.type.tensor_type.ClearField("shape")

@@ -83,6 +83,10 @@ class Graph:
         self.inputs: list[str] = []
         self.outputs: list[str] = []
         self.types: dict[str, Type] = {}
+        self.open = False
+        """True if shapes are known only when the model runs."""
+        self.assumed = 0
+        """What a dimension that stays unknown is taken as from now on; 0 leaves it unknown."""
 
     @property
     def opset(self) -> int:
@@ -238,8 +242,14 @@ class Graph:
         customs = [node for node in self.nodes if self.custom(node) is not None]
         self._infer_once()
         for node in customs:
+            if self.open and any(self.shape(name) is None for name in node.inputs if name):
+                continue
             self._infer_custom(node)
             self._infer_once()
+        if self.assumed:
+            for name, (dtype, dims) in self.types.items():
+                known = tuple(self.assumed if dim is None else dim for dim in dims or ())
+                self.types[name] = (dtype, known)
 
     def custom(self, node: Node) -> custom_ops.CustomOp | None:
         """The registered custom operator of a node."""

@@ -53,7 +53,7 @@ def _types(family: str, op_type: str, stated: list[str] | None) -> tuple[str, ..
     if op_type in CUBE:
         # Cubes of the first generations multiply fp16 and int8 only.
         return ("float16", "float32", "bfloat16", "int8") if family in _SPLIT_CUBE else ("float16", "int8")
-    return _ANY
+    return (*_ANY, "bfloat16") if family in _SPLIT_CUBE else _ANY
 
 
 @cache

@@ -13,7 +13,7 @@ from cannlab.atc import engines, support
 from cannlab.atc.engines import Placement
 from cannlab.atc.graph import Graph, Node
 from cannlab.atc.passes.joining import is_depthwise
-from cannlab.machine import custom_ops
+from cannlab.machine import builtin_ops, custom_ops
 from cannlab.om import Cost, Format, OmTensor, Task
 from cannlab.soc import Soc
 
@@ -50,13 +50,26 @@ ALIGN = 512
 """Granularity of device memory for activations, bytes."""
 
 
-def build(graph: Graph, placement: Placement, soc: Soc) -> tuple[Task, ...]:
-    """The fused operators of a lowered graph, in execution order."""
-    return _Builder(graph, placement, soc).build()
+SMALL_CHANNELS = 4
+"""Input channels up to which ``--enable_small_channel`` spares a convolution the padding of its channels to 16."""
 
 
-def work_size(tasks: tuple[Task, ...]) -> int:
-    """Device memory for activations between operators, each kept from its writer to its last reader, bytes."""
+def build(graph: Graph, placement: Placement, soc: Soc, *, small_channel: bool = False) -> tuple[Task, ...]:
+    """The fused operators of a lowered graph, in execution order.
+
+    Args:
+        small_channel: ``--enable_small_channel``: a convolution behind AIPP pads few channels to 4 only.
+    """
+    return _Builder(graph, placement, soc, small_channel).build()
+
+
+def work_size(tasks: tuple[Task, ...], *, reuse: bool = True) -> int:
+    """Device memory for activations between operators, bytes.
+
+    Each is kept from its writer to its last reader, or to the end without ``reuse`` (``--disable_reuse_memory=1``).
+    """
+    if not reuse:
+        return sum(-(-tensor.size // ALIGN) * ALIGN for task in tasks for tensor in task.outputs)
     last: dict[str, int] = {}
     for number, task in enumerate(tasks):
         last.update((tensor.name, number) for tensor in task.inputs)
@@ -70,8 +83,9 @@ def work_size(tasks: tuple[Task, ...]) -> int:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, placement: Placement, soc: Soc) -> None:
+    def __init__(self, graph: Graph, placement: Placement, soc: Soc, small_channel: bool) -> None:
         self.graph = graph
+        self.small_channel = small_channel
         self.placement = placement
         self.soc = soc
         self.tasks: list[Task] = []
@@ -149,7 +163,9 @@ class _Builder:
         ]
         layout = self.layout(leader, inputs)
         operands = tuple(self.as_format(name, layout or self.plain(name)) for name in inputs)
-        results = tuple(self.tensor(name, layout or self.plain(name)) for name in outputs)
+        # AIPP writes what convolutions read, from images in plain layout.
+        made = Format.NC1HWC0 if graph.custom(leader) is builtin_ops.AIPP else layout
+        results = tuple(self.tensor(name, made or self.plain(name)) for name in outputs)
         self.format_of.update((tensor.name, Format(tensor.format)) for tensor in results)
         weights = sum(graph.constants[name].nbytes for name in read if name in graph.constants)
         self.tasks.append(
@@ -186,7 +202,7 @@ class _Builder:
             element = graph.kernel_type(leader).size
             if is_depthwise(graph, leader):
                 return replace(base, vector_elements=elements * kernel, depthwise=True, element_bytes=element)
-            m, n, k = elements // weight[0], weight[0] // group, -(-weight[1] // 16) * 16 * kernel
+            m, n, k = elements // weight[0], weight[0] // group, self.padded_channels(leader, weight[1]) * kernel
             return replace(base, cube=(group, m, k, n), element_bytes=element)
         if leader.op_type == "MatMul":
             left, right = graph.known_shape(leader.inputs[0]), graph.known_shape(leader.inputs[1])
@@ -204,6 +220,14 @@ class _Builder:
         largest = max((prod(tensor.dims) for tensor in (*inputs, *outputs)), default=elements)
         passes = sum(PASSES.get(node.op_type, 1) for node in nodes)
         return replace(base, vector_elements=largest * passes)
+
+    def padded_channels(self, convolution: Node, channels: int) -> int:
+        """Input channels as the cube takes them."""
+        writer = self.graph.producer(convolution.inputs[0])
+        behind_aipp = writer is not None and self.graph.custom(writer) is builtin_ops.AIPP
+        if self.small_channel and behind_aipp and channels <= SMALL_CHANNELS:
+            return SMALL_CHANNELS
+        return -(-channels // 16) * 16
 
     def custom_ns(
         self, op: custom_ops.CustomOp, node: Node, inputs: tuple[OmTensor, ...], outputs: tuple[OmTensor, ...]

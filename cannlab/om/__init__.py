@@ -3,6 +3,18 @@
 from cannlab.om.container import read, to_bytes, write
 from cannlab.om.dtypes import DataType, Format
 from cannlab.om.errors import OmError
-from cannlab.om.model import Cost, OmModel, OmTensor, Task
+from cannlab.om.model import Cost, OmModel, OmTensor, Task, Variant
 
-__all__ = ["Cost", "DataType", "Format", "OmError", "OmModel", "OmTensor", "Task", "read", "to_bytes", "write"]
+__all__ = [
+    "Cost",
+    "DataType",
+    "Format",
+    "OmError",
+    "OmModel",
+    "OmTensor",
+    "Task",
+    "Variant",
+    "read",
+    "to_bytes",
+    "write",
+]

@@ -21,6 +21,25 @@ class Switches:
         return self.named.get(item.name, self.everything.get(item.kind, True))
 
 
+OFF = Switches(everything={GRAPH: False, UB: False})
+"""No pass runs (``--oo_level=O1``)."""
+
+
+def inline(text: str) -> Switches:
+    """What ``--optimization_switch`` says: ``name1:on;name2:off``.
+
+    Raises:
+        AtcError: rule ``atc.switch_text``.
+    """
+    named = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, value = part.rpartition(":")
+        if value not in ("on", "off") or not any(name in names for names in known().values()):
+            raise atc_error("switch_text", text=part)
+        named[name] = value == "on"
+    return Switches(named)
+
+
 def read(path: str) -> Switches:
     """Read a switch file: JSON (``{"Switch": {"GraphFusion": {...}, "UBFusion": {...}}}``) or lines ``name:off``.
 
