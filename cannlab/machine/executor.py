@@ -218,7 +218,8 @@ class Model:
         for index, (given, tensor) in enumerate(zip(inputs, wanted, strict=True)):
             facts: dict[str, Any] = {"index": index, "name": tensor.name, "dims": list(given.shape)}
             if tensor.name in self.om.aipp:
-                fits = given.dtype == np.uint8 and given.nbytes == tensor.size
+                exact = self.om.aipp[tensor.name]["mode"] == "static"
+                fits = given.dtype == np.uint8 and (given.nbytes == tensor.size or not exact)
             elif tensor.ranges:
                 if len(given.shape) != len(tensor.dims) or not all(map(_within, given.shape, tensor.ranges)):
                     ranges = ",".join(f"{low}~{high}" for low, high in tensor.ranges)

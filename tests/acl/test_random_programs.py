@@ -41,7 +41,8 @@ class Program:
     def __init__(self) -> None:
         self.pointers: list[int] = list(JUNK)
         self.handles: list[int] = list(JUNK)
-        self.array = np.arange(8192, dtype=np.uint8)
+        # Room for the largest copy at the largest offset: what lies behind an array is the program's own heap.
+        self.array = np.zeros(1 << 15, np.uint8)
         self.pointers.append(self.array.ctypes.data)
 
     def pointer(self, choice: int) -> int:
