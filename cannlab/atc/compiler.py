@@ -247,6 +247,7 @@ def _prepare(
             raise atc_error("dynamic_chip", op_type=tasks.ge_type(graph, node), name=node.name, soc=soc.name)
         log("info", f"shapes are open from {node.name} on: they are known when the model runs")
         shapes.freeze(graph, references)
+        graph.hints = _known_at_reference(graph)
         graph.assumed = shapes.REFERENCE
         graph.infer()
     for node in graph.nodes:
@@ -254,6 +255,14 @@ def _prepare(
             if dtypes.by_onnx(graph.dtype(name)) is None:
                 raise parse.type_error(name, graph.dtype(name))
     return open_types
+
+
+def _known_at_reference(graph: Graph) -> dict[str, tuple[int, tuple[int | None, ...] | None]]:
+    """Types at the reference shapes: what depends on shapes only can be computed there."""
+    there = graph.copy()
+    constant_folding.run(there)
+    folded = {name: (there.dtype(name), there.shape(name)) for name in there.constants}
+    return {**folded, **there.types}
 
 
 # -- the om --------------------------------------------------------------------------------------------------

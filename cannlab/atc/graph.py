@@ -87,6 +87,8 @@ class Graph:
         """True if shapes are known only when the model runs."""
         self.assumed = 0
         """What a dimension that stays unknown is taken as from now on; 0 leaves it unknown."""
+        self.hints: dict[str, Type] = {}
+        """Types to take before that, where inference knows less."""
 
     @property
     def opset(self) -> int:
@@ -141,6 +143,18 @@ class Graph:
         if writer is not None and writer.op_type == "Cast" and writer.task == node.task and writer is not node:
             name = writer.inputs[0]
         return self.known_type(name)
+
+    def copy(self) -> Graph:
+        """A graph of its own with the same tensors; arrays and attributes are shared."""
+        made = Graph(self.name, dict(self.opsets))
+        made.nodes = [
+            Node(n.name, n.op_type, n.domain, list(n.inputs), list(n.outputs), dict(n.attributes), n.origins, n.task)
+            for n in self.nodes
+        ]
+        made.constants, made.types = dict(self.constants), dict(self.types)
+        made.inputs, made.outputs = list(self.inputs), list(self.outputs)
+        made.open = self.open
+        return made
 
     def fresh(self, stem: str) -> str:
         """A name that no node and no tensor has."""
@@ -248,6 +262,8 @@ class Graph:
             self._infer_once()
         if self.assumed:
             for name, (dtype, dims) in self.types.items():
+                if dims is None or None in dims:
+                    dims = self.hints.get(name, (dtype, dims))[1]
                 known = tuple(self.assumed if dim is None else dim for dim in dims or ())
                 self.types[name] = (dtype, known)
 

@@ -218,7 +218,8 @@ class OmModel:
         framework: the framework number of the original model (5 for ONNX).
         precision_mode: how fp32 was lowered.
         command: the original atc command line, as it was typed.
-        gears: ``{"kind": "batch" | "image" | "dims"}`` of a model with gears; empty otherwise.
+        gears: ``{"kind": "batch" | "image" | "dims"}`` of a model with gears, ``{"kind": "range"}`` of one whose
+            shapes are known only when it runs; empty otherwise.
         aipp: AIPP by the name of the input, each ``{"mode": "static" | "dynamic", ...}``; empty without.
         encrypted: True if the weights are encrypted.
         variants: one for each gear, in the order of the option; ``tasks`` and ``graph_bytes`` are then those of the
@@ -247,8 +248,8 @@ class OmModel:
 
     @property
     def dynamic(self) -> bool:
-        """True if shapes are known only when the model runs (ranges)."""
-        return not self.variants and any(tensor.ranges for tensor in self.inputs)
+        """True if shapes are known only when the model runs (ranges, or shapes that depend on the data)."""
+        return self.gears.get("kind") == "range"
 
     @property
     def largest(self) -> int:
