@@ -25,7 +25,7 @@ from cannlab.atc.shapes import Dims
 from cannlab.errors import Diagnosis, tables
 from cannlab.machine.aipp import DATA_INPUT
 from cannlab.om import Format, OmModel, OmTensor, Task, Variant, dtypes
-from cannlab.om.model import WEIGHTS
+from cannlab.om.model import WEIGHTS, largest
 from cannlab.soc import Soc
 
 INLINE_BYTES = 256
@@ -243,13 +243,13 @@ def _prepare(
         node, name = unknown[0] if unknown else (graph.nodes[0], graph.inputs[0])
         if not may_open:
             raise atc_error("shape_unknown", node=node.name, op_type=node.op_type, tensor=name)
-        if soc.short == "Ascend310":
-            raise atc_error("dynamic_chip", op_type=tasks.ge_type(graph, node), name=node.name, soc=soc.name)
         log("info", f"shapes are open from {node.name} on: they are known when the model runs")
         shapes.freeze(graph, references)
         graph.hints = _known_at_reference(graph)
         graph.assumed = shapes.REFERENCE
         graph.infer()
+        if soc.short == "Ascend310":
+            raise atc_error("dynamic_chip", op_type=tasks.ge_type(graph, node), name=node.name, soc=soc.name)
     for node in graph.nodes:
         for name in filter(None, (*node.inputs, *node.outputs)):
             if dtypes.by_onnx(graph.dtype(name)) is None:
@@ -282,9 +282,9 @@ def _om(made: list[_Compiled], planned: Gears | None, request: Request) -> OmMod
                 graph_bytes=graph.SerializeToString(deterministic=True),
             )
         )
-    sizes = [variant.elements for variant in variants]
-    largest = variants[sizes.index(max(sizes))]
-    inputs = largest.inputs
+    index = largest(variants)
+    shown = variants[index]
+    inputs = shown.inputs
     kind = "range" if made[0].open_types else ""
     if planned is not None:
         kind = planned.kind
@@ -296,15 +296,15 @@ def _om(made: list[_Compiled], planned: Gears | None, request: Request) -> OmMod
         cann=tables.cann_version(),
         cannlab=__version__,
         inputs=inputs,
-        outputs=largest.outputs,
-        tasks=largest.tasks,
-        graph_bytes=largest.graph_bytes,
+        outputs=shown.outputs,
+        tasks=shown.tasks,
+        graph_bytes=shown.graph_bytes,
         weight_bytes=bytes(weights.bytes),
         work_size=max(tasks.work_size(variant.tasks, reuse=request.reuse_memory) for variant in variants),
         precision_mode=request.precision_mode,
         command=request.command,
         gears={"kind": kind} if kind else {},
-        aipp=made[sizes.index(max(sizes))].aipp,
+        aipp=made[index].aipp,
         variants=tuple(variants) if planned is not None else (),
         chip=request.chip,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -195,9 +195,16 @@ class Variant:
     graph_bytes: bytes | memoryview = field(repr=False)
 
     @property
-    def elements(self) -> int:
-        """How many elements its inputs have: the largest gear is the one with most."""
-        return sum(tensor.elements for tensor in self.inputs)
+    def extent(self) -> tuple[int, int]:
+        """How large the gear is: elements of its inputs, then the product of its values (images for dynamic AIPP have
+        one size for all gears)."""
+        return sum(tensor.elements for tensor in self.inputs), prod(self.values)
+
+
+def largest(variants: Sequence[Variant]) -> int:
+    """Index of the largest gear."""
+    extents = [variant.extent for variant in variants]
+    return extents.index(max(extents))
 
 
 @dataclass(frozen=True)
@@ -254,8 +261,7 @@ class OmModel:
     @property
     def largest(self) -> int:
         """Index of the largest gear: the one that runs if none is chosen."""
-        sizes = [variant.elements for variant in self.variants]
-        return sizes.index(max(sizes))
+        return largest(self.variants)
 
     def at(self, gear: int) -> OmModel:
         """The model for one gear, as if it had been compiled for it alone."""

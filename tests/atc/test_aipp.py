@@ -89,7 +89,9 @@ def stated(image, format, width, height, **keys):
         factor = np.float64(np.float16(key(f"var_reci_chn_{channel}", 1.0)))
         result[..., channel] = (result[..., channel] - key(f"mean_chn_{channel}") - minimum) * factor
     if key("padding"):
-        sides = [(key(f"{a}_padding_size"), key(f"{b}_padding_size")) for a, b in (("top", "bottom"), ("left", "right"))]
+        sides = [
+            (key(f"{a}_padding_size"), key(f"{b}_padding_size")) for a, b in (("top", "bottom"), ("left", "right"))
+        ]
         result = np.pad(result, [*sides, (0, 0)], constant_values=key("padding_value"))
     return result.transpose(2, 0, 1)
 
