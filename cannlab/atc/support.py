@@ -91,7 +91,10 @@ def advice(domain: str, op_type: str, opset: int) -> str:
     if domain == "ai.onnx" and any(key.lower() == op_type.lower() for key in table()):
         return "the letters of the type differ from the registered one: rename the node's type."
     if "Quantize" in op_type or op_type.startswith("QLinear"):
-        return "convert the float32 model instead: ATC has its own quantisation (AMCT)."
+        return (
+            "convert the float32 model instead. The toolkit's own compression tool (AMCT) quantises it: "
+            "its models hold AscendQuant and AscendDequant, which ATC takes."
+        )
     return (
         "replace it by standard operators, cut it out of the graph, "
         "or register a custom operator (cannlab.machine.custom_ops.register)."

@@ -112,7 +112,7 @@ CASES = [
     ("RGB888_U8", 3, {"rbuv_swap_switch": True, **NORMAL}),
     ("RGB888_U8", 3, {**CROP, **PAD, **NORMAL}),
     ("RGB888_U8", 3, {"csc_switch": True, "rbuv_swap_switch": True, **GREY, **BIASES, **CROP}),
-    ("RGB888_U8", 1, {"csc_switch": True, **GREY, **{name: 0 for name in BIASES}}),
+    ("RGB888_U8", 1, {"csc_switch": True, **GREY, **dict.fromkeys(BIASES, 0)}),
     ("XRGB8888_U8", 4, {}),
     ("XRGB8888_U8", 3, {"ax_swap_switch": True}),
     ("XRGB8888_U8", 3, {"rbuv_swap_switch": True, **NORMAL}),

@@ -29,39 +29,39 @@ def code_of(capsys, *words):
     return re.search(r"^(\w+): \[PID|\((\w+)\): ", capsys.readouterr().out, re.MULTILINE)
 
 
-B, I, D = "--dynamic_batch_size=", "--dynamic_image_size=", "--dynamic_dims="
+BATCH, IMAGE, DIMS = "--dynamic_batch_size=", "--dynamic_image_size=", "--dynamic_dims="
 ND = "--input_format=ND"
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ((f"{B}1,2", f"{I}8,8;9,9", "--input_shape=x:-1,3,-1,-1"), "E10009"),
-        ((f"{B}1,2", "--input_shape_range=x:[1~2,3,8,8]", "--input_shape=x:-1,3,8,8"), "E10009"),
-        ((f"{B}1,2",), "E10004"),
-        ((f"{B}1,2", "--input_shape=x:1,3,8,8"), "E10031"),
-        ((f"{B}1,2", "--input_shape=x:"), "E10012"),
-        ((f"{B}1,2", "--input_shape=x:-1,3,-1,8"), "E10018"),
-        ((f"{B}1,2", "--input_shape=x:1~2,3,8,8"), "E10040"),
-        ((f"{B}1,2", "--input_shape=x:-1,3,8~9,8"), "E10040"),
-        ((f"{I}8,8;9,9", "--input_shape=x:1,3,8,8"), "E10040"),
-        ((f"{I}8,8;9,9", "--input_shape=x:-1,3,8,8"), "E10019"),
-        ((f"{I}8,8;9,9", "--input_shape=x:1,3,-1,8"), "E10019"),
-        ((f"{I}8,8;9,9", "--input_shape=x:1,-1,-1"), "E10019"),
-        ((f"{I}8,8,8;9,9,9", "--input_shape=x:1,3,-1,-1"), "E10020"),
-        ((f"{I}8,8;9,9", "--input_shape=x:1,3,-1,-1", ND), "E10001"),
-        ((f"{D}8;9", "--input_shape=x:-1,3,8,8"), "E10001"),
-        ((f"{D}8,8;9", "--input_shape=x:1,3,-1,-1", ND), "E10037"),
-        ((f"{D}8;9", "--input_shape=x:1,3,-1,-1", ND), "E10045"),
-        ((f"{D}8,8,8;9,9,9", "--input_shape=x:1,3,-1,-1", ND), "E10046"),
-        ((f"{B}4", "--input_shape=x:-1,3,8,8"), "E10035"),
-        ((f"{B}{','.join(map(str, range(1, 102)))}", "--input_shape=x:-1,3,8,8"), "E10036"),
-        ((f"{B}0,2", "--input_shape=x:-1,3,8,8"), "E10038"),
-        ((f"{B}2,2", "--input_shape=x:-1,3,8,8"), "E10039"),
-        ((f"{I}8,9;8,9", "--input_shape=x:1,3,-1,-1"), "E10039"),
-        ((f"{B}1,two", "--input_shape=x:-1,3,8,8"), "E10003"),
-        ((f"{B}1,2", "--input_shape=z:-1,3,8,8"), "E10016"),
-        ((f"{B}1,2", "--input_shape=x:-1,8,8"), "E10049"),
+        ((f"{BATCH}1,2", f"{IMAGE}8,8;9,9", "--input_shape=x:-1,3,-1,-1"), "E10009"),
+        ((f"{BATCH}1,2", "--input_shape_range=x:[1~2,3,8,8]", "--input_shape=x:-1,3,8,8"), "E10009"),
+        ((f"{BATCH}1,2",), "E10004"),
+        ((f"{BATCH}1,2", "--input_shape=x:1,3,8,8"), "E10031"),
+        ((f"{BATCH}1,2", "--input_shape=x:"), "E10012"),
+        ((f"{BATCH}1,2", "--input_shape=x:-1,3,-1,8"), "E10018"),
+        ((f"{BATCH}1,2", "--input_shape=x:1~2,3,8,8"), "E10040"),
+        ((f"{BATCH}1,2", "--input_shape=x:-1,3,8~9,8"), "E10040"),
+        ((f"{IMAGE}8,8;9,9", "--input_shape=x:1,3,8,8"), "E10040"),
+        ((f"{IMAGE}8,8;9,9", "--input_shape=x:-1,3,8,8"), "E10019"),
+        ((f"{IMAGE}8,8;9,9", "--input_shape=x:1,3,-1,8"), "E10019"),
+        ((f"{IMAGE}8,8;9,9", "--input_shape=x:1,-1,-1"), "E10019"),
+        ((f"{IMAGE}8,8,8;9,9,9", "--input_shape=x:1,3,-1,-1"), "E10020"),
+        ((f"{IMAGE}8,8;9,9", "--input_shape=x:1,3,-1,-1", ND), "E10001"),
+        ((f"{DIMS}8;9", "--input_shape=x:-1,3,8,8"), "E10001"),
+        ((f"{DIMS}8,8;9", "--input_shape=x:1,3,-1,-1", ND), "E10037"),
+        ((f"{DIMS}8;9", "--input_shape=x:1,3,-1,-1", ND), "E10045"),
+        ((f"{DIMS}8,8,8;9,9,9", "--input_shape=x:1,3,-1,-1", ND), "E10046"),
+        ((f"{BATCH}4", "--input_shape=x:-1,3,8,8"), "E10035"),
+        ((f"{BATCH}{','.join(map(str, range(1, 102)))}", "--input_shape=x:-1,3,8,8"), "E10036"),
+        ((f"{BATCH}0,2", "--input_shape=x:-1,3,8,8"), "E10038"),
+        ((f"{BATCH}2,2", "--input_shape=x:-1,3,8,8"), "E10039"),
+        ((f"{IMAGE}8,9;8,9", "--input_shape=x:1,3,-1,-1"), "E10039"),
+        ((f"{BATCH}1,two", "--input_shape=x:-1,3,8,8"), "E10003"),
+        ((f"{BATCH}1,2", "--input_shape=z:-1,3,8,8"), "E10016"),
+        ((f"{BATCH}1,2", "--input_shape=x:-1,8,8"), "E10049"),
         (("--input_shape_range=x:1~2,3,8,8",), "E10048"),
         (("--input_shape=x:-1,3,8,8", "--soc_version=Ascend310"), "EZ3002"),
         (("--input_shape=x:1~4,3,8,8", "--soc_version=Ascend310B1"), "E10055"),
@@ -76,8 +76,8 @@ def test_codes(words, code, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ((f"{B}1,2", "--input_shape=x:1,3,8,8"), "E10040"),
-        ((f"{D}8;9", "--input_shape=x:1,3,-1,-1", ND), "E10003"),
+        ((f"{BATCH}1,2", "--input_shape=x:1,3,8,8"), "E10040"),
+        ((f"{DIMS}8;9", "--input_shape=x:1,3,-1,-1", ND), "E10003"),
     ],
 )
 def test_codes_of_the_current_release(words, code, capsys, monkeypatch):
@@ -101,9 +101,9 @@ def test_the_newest_chips_take_more_gears(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "kind", "values", "dims"),
     [
-        ((f"{B}1,2,8", "--input_shape=x:-1,3,8,8"), "batch", [(1,), (2,), (8,)], (-1, 3, 8, 8)),
-        ((f"{I}8,8;4,16", "--input_shape=x:2,3,-1,-1"), "image", [(8, 8), (4, 16)], (2, 3, -1, -1)),
-        ((f"{D}1,8;2,4;", "--input_shape=x:-1,3,-1,8", ND), "dims", [(1, 8), (2, 4)], (-1, 3, -1, 8)),
+        ((f"{BATCH}1,2,8", "--input_shape=x:-1,3,8,8"), "batch", [(1,), (2,), (8,)], (-1, 3, 8, 8)),
+        ((f"{IMAGE}8,8;4,16", "--input_shape=x:2,3,-1,-1"), "image", [(8, 8), (4, 16)], (2, 3, -1, -1)),
+        ((f"{DIMS}1,8;2,4;", "--input_shape=x:-1,3,-1,8", ND), "dims", [(1, 8), (2, 4)], (-1, 3, -1, 8)),
     ],
 )
 def test_what_the_om_holds(options, kind, values, dims):
