@@ -240,7 +240,7 @@ def _add_node(graph: Graph, name: str, dims: tuple[int, ...], config: Mapping[st
     graph.replace_tensor(name, target)
     node = Node(f"{name}_0_aipp", "Aipp", builtin_ops.DOMAIN, [name, *extra], [target], origins=())
     node.set("dims", list(dims))
-    node.set("dtype", {1: "float32", 10: "float16"}.get(dtype, "float32"))
+    node.set("dtype", dtype)
     node.set("config", json.dumps(config, sort_keys=True))
     graph.nodes.insert(0, node)
     graph.opsets[builtin_ops.DOMAIN] = 1

@@ -403,9 +403,36 @@ def _graph(compiled: _Compiled, weights: _Weights) -> onnx.ModelProto:
     model = graph.to_onnx()
     graph.constants = constants
     model.graph.initializer.extend(places)
+    _integer_products(graph, model.graph)
     if compiled.open_types:
         _open(model.graph, compiled.open_types)
     return model
+
+
+def _integer_products(graph: Graph, made: onnx.GraphProto) -> None:
+    """Products of int8 tensors by the operators that ONNX has for them; a bias is added behind."""
+    quantised = {node.name for node in graph.nodes if graph.is_quantised(node)}
+    nodes = list(made.node) if quantised else []
+    if not nodes:
+        return
+    del made.node[:]
+    for node in nodes:
+        made.node.append(node)
+        if node.name not in quantised:
+            continue
+        product = made.node[-1]
+        product.op_type += "Integer"
+        if len(node.input) > 2 and node.input[2]:
+            bias = product.input.pop()
+            constant = graph.constants[bias].astype(np.int32)
+            shape = (-1, *[1] * (len(graph.known_shape(node.output[0])) - 2))
+            target, product.output[0] = product.output[0], f"{product.output[0]}/product"
+            made.initializer.append(numpy_helper.from_array(constant.reshape(shape), f"{bias}/{node.name}"))
+            names = [product.output[0], f"{bias}/{node.name}"]
+            made.node.append(helper.make_node("Add", names, [target], f"{node.name}/bias"))
+            made.value_info.append(
+                helper.make_tensor_value_info(product.output[0], TensorProto.INT32, graph.known_shape(target))
+            )
 
 
 def _open(graph: onnx.GraphProto, open_types: Mapping[str, tuple[int, tuple[int | None, ...] | None]]) -> None:

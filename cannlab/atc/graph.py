@@ -156,6 +156,11 @@ class Graph:
         made.open = self.open
         return made
 
+    def is_quantised(self, node: Node) -> bool:
+        """True for a product of int8 tensors (of a model that AMCT made)."""
+        types = (self.dtype(name) for name in node.inputs[:2])
+        return node.op_type in ("Conv", "MatMul") and all(dtype == TensorProto.INT8 for dtype in types)
+
     def fresh(self, stem: str) -> str:
         """A name that no node and no tensor has."""
         taken = {*self.types, *self.constants, *(node.name for node in self.nodes)}
@@ -260,6 +265,10 @@ class Graph:
                 continue
             self._infer_custom(node)
             self._infer_once()
+        for node in self.nodes:
+            if self.is_quantised(node):
+                # The cube adds products of bytes in int32; ONNX's own Conv and MatMul know no bytes.
+                self.types[node.outputs[0]] = (int(TensorProto.INT32), self.types[node.outputs[0]][1])
         if self.assumed:
             for name, (dtype, dims) in self.types.items():
                 if dims is None or None in dims:

@@ -30,9 +30,10 @@ def _text(value: Any) -> str:
 
 
 def _aipp_types(inputs: Sequence[TensorType], attributes: Attributes) -> list[TensorType]:
-    import numpy as np
+    from onnx import helper
 
-    return [TensorType(np.dtype(_text(attributes["dtype"])), tuple(int(dim) for dim in attributes["dims"]))]
+    dtype = helper.tensor_dtype_to_np_dtype(int(attributes["dtype"]))
+    return [TensorType(dtype, tuple(int(dim) for dim in attributes["dims"]))]
 
 
 def _aipp(inputs: list[NDArray[Any]], attributes: Attributes) -> list[NDArray[Any]]:

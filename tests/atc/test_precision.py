@@ -298,6 +298,38 @@ def test_ascend_quantisation(tmp_path):
     np.testing.assert_array_equal(got, integers * scales.reshape(1, 3, 1, 1))
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_products_of_bytes(biased, tmp_path):
+    """Quantise, convolve in integers, scale back: what a model of the compression tool does."""
+    rng = np.random.default_rng(5)
+    w = rng.integers(-127, 128, (2, 160, 3, 3)).astype(np.int8)
+    bias = np.array([1000, -70000], np.int32)
+    scale = np.array([3e-4], np.float32)
+    names = ["q", "w", "b"] if biased else ["q", "w"]
+    made = models.model(
+        [
+            models.node("AscendQuant", ["x"], ["q"], "quant", scale=40.0, offset=0.0),
+            models.node("Conv", names, ["c"], "conv", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+            models.node("AscendDequant", ["c", "deq"], ["y"], "dequant"),
+        ],
+        {"x": [1, 160, 4, 4]},
+        {"y": [1, 2, 4, 4]},
+        {"w": w, "deq": scale.view(np.uint32).astype(np.uint64), **({"b": bias} if biased else {})},
+    )
+    compiled = models.convert(made, tmp_path)
+    product = next(task for task in compiled.tasks if task.op_type == "Conv2D")
+    assert (product.inputs[0].type.name, product.outputs[0].type.name) == ("int8", "int32")
+    assert product.cost.element_bytes == 1
+    x = rng.standard_normal((1, 160, 4, 4)).astype(np.float32) * 2
+    q = np.clip(np.rint(x.astype(np.float16).astype(np.float32) * 40), -128, 127).astype(np.int64)
+    padded = np.pad(q, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded[0], (3, 3), axis=(1, 2))
+    exact = np.einsum("chwij,ocij->ohw", windows, w.astype(np.int64))
+    exact = exact + (bias.reshape(2, 1, 1) if biased else 0)
+    wanted = (exact.astype(np.float32) * scale[0]).astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(models.run(compiled, x)[0][0], wanted)
+
+
 def test_colours_have_names():
     assert [colour.value for colour in Colour] == ["white", "grey", "black"]
 
