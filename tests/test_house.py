@@ -126,3 +126,9 @@ def test_import_cannlab_loads_nothing_heavy() -> None:
     code = f"import sys, cannlab; print([name for name in {heavy} if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """Two test files of one name cannot be collected together."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
