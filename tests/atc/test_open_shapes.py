@@ -91,6 +91,12 @@ def test_a_reshape_that_keeps_the_reference_shape_only():
         agrees(made, program, [models.random(n, w)])
 
 
+def test_the_mask_of_a_dropout_leaves_the_shapes_fixed():
+    nodes = [node("Dropout", ["x"], ["d", "mask"], "drop"), node("Relu", ["d"], ["y"], "relu")]
+    made = models.model(nodes, {"x": [2, 3]}, {"y": [2, 3]}, opset=9)
+    assert not compiled(made, "").gears
+
+
 def test_many_pieces_of_an_open_axis():
     names = [f"p{number}" for number in range(70)]
     made = free(
