@@ -290,6 +290,8 @@ def _prepare(
 
     reports = prepared(remove_identity.NAME, remove_identity.run)
     _close(graph, references, soc, log, may_open=may_open)
+    if graph.open:
+        plugins.note_unjudged()
     reports += prepared(transposes.NAME, transposes.run)
     for part in parts:
         if gemm.run(part):

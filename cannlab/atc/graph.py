@@ -176,6 +176,13 @@ class Graph:
         dims = self.types.get(tensor, (0, None))[1]
         return None if dims is None or None in dims else tuple(dim for dim in dims if dim is not None)
 
+    def rank(self, tensor: str) -> int | None:
+        """How many dimensions a tensor has, known or open; None if that is not known."""
+        if tensor in self.constants:
+            return self.constants[tensor].ndim
+        dims = self.types.get(tensor, (0, None))[1]
+        return None if dims is None else len(dims)
+
     def known_shape(self, tensor: str) -> tuple[int, ...]:
         """Shape of a tensor where all shapes are known (after the preparation)."""
         shape = self.shape(tensor)

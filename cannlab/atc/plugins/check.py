@@ -25,6 +25,8 @@ class Plugins:
         self.notes: list[Diagnosis] = []
         self._done: set[tuple[str, int]] = set()
         """Names of nodes, and numbers of the rules that were applied to them."""
+        self._unjudged: dict[tuple[str, int], Diagnosis] = {}
+        """The same of rules that would change numbers and ask for something that is not known yet."""
         self._made: set[str] = set()
         """Names of nodes that a rewriting made: no rule is for them."""
 
@@ -53,6 +55,10 @@ class Plugins:
         changed = [self._apply(graph, node, shaped=True) for node in list(graph.nodes)]
         return any(changed)
 
+    def note_unjudged(self) -> None:
+        """Add a note for each rule that shapes which stay open leave undecided: the node is computed as ONNX says."""
+        self.notes += self._unjudged.values()
+
     def _apply(self, graph: Graph, node: Node, *, shaped: bool) -> bool:
         if node.domain != "ai.onnx" or node.name in self._made or graph.custom(node) is not None:
             return False
@@ -62,7 +68,11 @@ class Plugins:
             key = (node.name, number)
             if rule.shaped != shaped or key in self._done or (rule.cann and rule.cann != tables.cann_version()):
                 continue
-            if not self._holds(rule, facts):
+            holds = self._holds(rule, facts)
+            self._unjudged.pop(key, None)
+            if holds is None and rule.deploy and not rule.exact:
+                self._unjudged[key] = diagnose("atc.not_judged", name=node.name, op_type=node.op_type, about=rule.about)
+            if not holds:
                 continue
             if rule.refuse:
                 raise AtcError(self._refusal(rule, facts))
@@ -75,11 +85,12 @@ class Plugins:
         return changed
 
     @staticmethod
-    def _holds(rule: Rule, facts: Facts) -> bool:
+    def _holds(rule: Rule, facts: Facts) -> bool | None:
+        """Whether a rule is for a node; None if that is not known yet."""
         try:
             return bool(eval(rule.when, {"__builtins__": {}}, facts))
         except NotKnown:
-            return False
+            return None
 
     def _deploy(self, rule: Rule, graph: Graph, node: Node) -> bool:
         for name in rule.drop:

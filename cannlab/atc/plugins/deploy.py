@@ -117,7 +117,8 @@ def drop_last_window(graph: Graph, node: Node) -> list[Node]:
 
 def per_axis(graph: Graph, node: Node) -> list[Node]:
     """A Softmax of opset 8 to 12 along one axis only: that axis is the last one for the node."""
-    rank = len(graph.known_shape(node.inputs[0]))
+    rank = graph.rank(node.inputs[0])
+    assert rank is not None
     axis = node.get("axis", 1) % rank
     order = [index for index in range(rank) if index != axis] + [axis]
     back = [order.index(index) for index in range(rank)]

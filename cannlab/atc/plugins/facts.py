@@ -139,13 +139,10 @@ class Facts(Mapping[str, Any]):
 
     def rank(self, index: int) -> int:
         """How many dimensions an input has."""
-        name = self._input(index)
-        if name in self.graph.constants:
-            return self.graph.constants[name].ndim
-        dims = self.graph.types.get(name, (0, None))[1]
-        if dims is None:
+        rank = self.graph.rank(self._input(index))
+        if rank is None:
             raise NotKnown
-        return len(dims)
+        return rank
 
     def shapes(self) -> str:
         """The shapes of all inputs."""
@@ -162,7 +159,14 @@ class Facts(Mapping[str, Any]):
     def last_axis(self, axis: int) -> bool:
         """True if nothing but axes of length 1 lies behind an axis."""
         rank = self.rank(0)
-        return axis % rank == rank - 1 or prod(self.dims(0)[axis % rank + 1 :]) == 1
+        if axis % rank == rank - 1:
+            return True
+        name = self._input(0)
+        behind = (self.graph.shape(name) or self.graph.types[name][1] or ())[axis % rank + 1 :]
+        lengths = [dim for dim in behind if dim is not None]
+        if len(lengths) < len(behind) and all(dim == 1 for dim in lengths):
+            raise NotKnown
+        return all(dim == 1 for dim in lengths)
 
     def uneven_same(self) -> bool:
         """True if auto_pad=SAME needs an odd number of padding elements on some axis."""
