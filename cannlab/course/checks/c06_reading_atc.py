@@ -23,6 +23,7 @@ from cannlab.course.spec import (
     change,
     got,
     how_many_right,
+    raises,
     read,
     require,
     sign,
@@ -117,7 +118,7 @@ def wanted(name: str, fact: str, test: Callable[[OmModel], bool], do: str) -> Re
         name,
         lambda case: test(made(case, name)),
         holds=f"{name}.om {fact}",
-        fails=f"{name}.om is missing, or is not so: it {fact}",
+        fails=f"{name}.om is not there, or is another om than the one that {fact}",
         do=do,
     )
 
@@ -369,7 +370,7 @@ FILES = Check(
             "second_untouched",
             change("--framework=5 --output=four", "--framework=3 --output=four"),
             says("E10041"),
-            what="--framework says TensorFlow (3), and the file is ONNX.",
+            what="--framework names another format than that of the file, ONNX.",
             why="The number names the format of the file: 0 Caffe, 1 MindSpore, 3 TensorFlow, 5 ONNX.",
             do="Write --framework=5.",
         ),
@@ -445,6 +446,14 @@ SHAPES = Check(
             do='Separate them by a semicolon: "left:4,1,4,6;right:4,8".',
         ),
         Misconception(
+            "no_quotes",
+            change(FIVE, "left:4,1,4,6;right:4,8"),
+            raises("PermissionError", "outside quotes"),
+            what="the semicolon stands outside quotes.",
+            why="The shell ends the command there, and takes what follows for another program.",
+            do='Put the whole value in quotes: "left:4,1,4,6;right:4,8".',
+        ),
+        Misconception(
             "brackets",
             change(FIVE, '"left:[4,1,4,6];right:[4,8]"'),
             says("E10002"),
@@ -491,6 +500,23 @@ SHAPES = Check(
             what="the two inputs do not fit together.",
             why="Both are joined picture by picture, so they need the same batch; atc notices at the node that joins.",
             do='Write "left:4,1,4,6;right:4,8".',
+        ),
+        Misconception(
+            "still_open",
+            change(FIVE, '"left:-1,1,4,6;right:-1,8"'),
+            source(r"[:,]-1"),
+            what="the batch is still open.",
+            why="-1 asks for an om of any size, or for gears (lesson 11, to come); the task asks for one batch.",
+            do="Write the numbers of the task.",
+        ),
+        Misconception(
+            "height_and_width",
+            change(SIX, '"image:1,3,16,12"'),
+            lacks("six") & source(r"image:1,3,16,12")
+            | om_where("six", lambda model: dims_of(model) == [(1, 3, 16, 12)]),
+            what="height and width of image are exchanged.",
+            why="A shape from PyTorch is n, c, h, w: the height comes first.",
+            do='Write "image:1,3,12,16".',
         ),
         Misconception(
             "channels_last",
