@@ -124,7 +124,7 @@ class _Program:
     def __init__(self, om: OmModel, chip: Soc, threads: int) -> None:
         self.om = om
         self._chip = chip
-        lowered = Lowered(om)
+        lowered = Lowered(om, chip.saturates)
         self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
         self._steps = self._built(split(lowered, self._is_custom), lowered, threads)
         self._constants = lowered.constants

@@ -168,8 +168,8 @@ def test_keep_dtype(entry, tmp_path):
     (tmp_path / "keep.cfg").write_text(f"# note\n{entry}\n")
     compiled = models.convert(overflow(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}")
     assert types(compiled) == {"add": "float32", "mul": "float16"}
-    # The sum is right; the Mul in float16 takes 120000 as inf, which only keeping both avoids.
-    np.testing.assert_array_equal(models.run(compiled, X)[0], [np.inf, 0.5, -np.inf, 0])
+    # The sum is right; the Mul in float16 takes 120000 as 65504, which only keeping both avoids.
+    np.testing.assert_array_equal(models.run(compiled, X)[0], [65504 / 4, 0.5, -65504 / 4, 0])
     (tmp_path / "keep.cfg").write_text("OpType::Add\nOpType::Mul\n")
     compiled = models.convert(overflow(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}")
     np.testing.assert_array_equal(models.run(compiled, X)[0], [30000, 0.5, -30000, 0])
@@ -350,3 +350,36 @@ def test_chip_share_in_the_om(tmp_path):
     product = [next(op.ns for op in work.operators if op.name == "mul") for work in works]
     assert product[1] > 3 * product[0]
     assert works[2].ns > works[0].ns
+
+
+def test_a_composed_operator_keeps_its_epsilon(tmp_path):
+    """1e-12 is 0 in fp16: nodes one by one divide by zero where LayerNorm, in float32 inside, gives its offset."""
+    made = models.model(
+        [
+            models.node("ReduceMean", ["x"], ["m"], axes=[-1]),
+            models.node("Sub", ["x", "m"], ["d"]),
+            models.node("Pow", ["d", "two"], ["q"]),
+            models.node("ReduceMean", ["q"], ["v"], axes=[-1]),
+            models.node("Add", ["v", "epsilon"], ["e"]),
+            models.node("Sqrt", ["e"], ["r"]),
+            models.node("Div", ["d", "r"], ["n"]),
+            models.node("Mul", ["n", "gamma"], ["s"]),
+            models.node("Add", ["s", "beta"], ["y"]),
+        ],
+        {"x": [2, 8]},
+        {"y": [2, 8]},
+        {
+            "two": np.float32(2),
+            "epsilon": np.float32(1e-12),
+            "gamma": np.linspace(0.5, 2, 8, dtype=np.float32),
+            "beta": np.linspace(-1, 1, 8, dtype=np.float32),
+        },
+        opset=13,
+    )
+    x = np.stack([np.full(8, 3), np.arange(8)]).astype(np.float32)
+    composed = models.convert(made, tmp_path, soc="Ascend910B1")
+    assert [task.op_type for task in composed.tasks if task.op_type != "Cast"] == ["LayerNorm"]
+    np.testing.assert_allclose(models.run(composed, x)[0], models.reference(made, x)[0], atol=2e-3)
+    (tmp_path / "off.cfg").write_text("LayerNormONNXFusionPass:off")
+    plain = models.convert(made, tmp_path, f"--fusion_switch_file={tmp_path / 'off.cfg'}", soc="Ascend910B1")
+    assert np.isnan(models.run(plain, x)[0][0]).all()
