@@ -11,6 +11,7 @@ from cannlab.course import manifest, notebook_file, workbook
 from cannlab.course.answer import to_python
 from cannlab.course.bundle import load_checks
 from cannlab.course.client import Client
+from cannlab.course.disguise import parameters
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Exercise, Kind, Lesson
 from cannlab.course.problem import Problem
@@ -214,6 +215,8 @@ class LessonGates:
 
             if check.reference is None and not check.must and not check.run.specimens:
                 problem("neither a reference nor a requirement: nothing is judged")
+            for text in _specimen_problems(check):
+                problem(text)
             if not check.sizes:
                 problem("sizes is empty: no case would run")
             if len(check.misconceptions) < LEAST_MISCONCEPTIONS:
@@ -259,6 +262,22 @@ class LessonGates:
             inside = next((n for n in range(head, len(lines)) if f'"{name}"' in lines[n]), None)
             head = head if inside is None else inside
         return f"line {head + 1}"
+
+
+def _specimen_problems(check: Check) -> Iterator[str]:
+    """What a test-writing exercise's programs lack: right ones, wrong ones, the target with the same parameters."""
+    kinds = check.run.specimens
+    if kinds and len({kind.right for kind in kinds}) < 2:
+        yield "a test needs right programs to pass on and wrong ones to fail on"
+    signatures: dict[tuple[str, ...], str] = {}
+    for kind in kinds:
+        for program in kind.programs:
+            try:
+                signatures.setdefault(tuple(parameters(program, check.run.target)), kind.title)
+            except ValueError as wrong:
+                yield f"a program of {kind.title!r} {wrong}"
+    if len(signatures) > 1:
+        yield f"programs tell themselves apart by their parameters: {', '.join(map(repr, signatures.values()))}"
 
 
 def _lines(source: str) -> list[str]:

@@ -160,6 +160,32 @@ def test_requirements_read_the_record(requirement: Any, ok: bool, text: str) -> 
     assert ok or fact.do
 
 
+@pytest.mark.parametrize(
+    ("calls", "ok", "text"),
+    [
+        (
+            "rt.create_stream rt.create_event rt.destroy_event rt.destroy_stream_force",
+            True,
+            "given back: 1 stream, 1 event",
+        ),
+        ("rt.create_stream rt.create_stream_with_config rt.destroy_stream", False, "1 stream of 2 not given back"),
+        ("rt.create_event rt.destroy_event!", False, "1 event of 1 not given back"),
+        ("rt.create_event! rt.create_context rt.destroy_context", True, "given back: 1 context"),
+        ("mdl.load_from_mem mdl.create_desc mdl.destroy_desc", False, "1 model of 1 not given back"),
+        ("create_data_buffer", False, "1 data buffer of 1 not given back"),
+        ("init", True, ""),
+    ],
+)
+def test_what_a_program_makes_it_gives_back(calls: str, ok: bool, text: str) -> None:
+    record = Record("Ascend910B1", 1, "8.1")
+    for row, name in enumerate(calls.split()):
+        number = record.strings.number(f"acl.{name.rstrip('!')}")
+        record.calls.append(0, number, row * 10, row * 10 + 5, 7 if name.endswith("!") else 0, 0, 1)
+    fact = spec.everything_destroyed()(CaseRun(1, None, {}, record=record))
+    assert (fact.ok, fact.text) == (ok, text)
+    assert ok or fact.do.startswith("Call acl.")
+
+
 def test_without_a_record_nothing_holds() -> None:
     case = CaseRun(1, None, {})
     for requirement in (spec.everything_freed(), spec.all_codes_zero(), spec.called("a"), spec.order("a")):

@@ -20,6 +20,7 @@ from cannlab.course.spec.requirements import (
     called,
     copies,
     device_time,
+    everything_destroyed,
     everything_freed,
     exit_status,
     file_made,
@@ -30,7 +31,7 @@ from cannlab.course.spec.requirements import (
     simulated_time,
     tasks,
 )
-from cannlab.course.spec.run import Run, call, catches, command, kernel, printed, read
+from cannlab.course.spec.run import Run, Specimen, call, catches, command, kernel, printed, read
 from cannlab.course.spec.signs import (
     Sign,
     calls,
@@ -39,7 +40,9 @@ from cannlab.course.spec.signs import (
     fault,
     gives,
     got,
+    lets_pass,
     raises,
+    refuses,
     sign,
     slow,
     source,
@@ -62,6 +65,7 @@ __all__ = [
     "Raised",
     "Run",
     "Sign",
+    "Specimen",
     "all_codes_zero",
     "allclose",
     "bytes_copied",
@@ -75,6 +79,7 @@ __all__ = [
     "copies",
     "device_time",
     "ends",
+    "everything_destroyed",
     "everything_freed",
     "exact",
     "exit_status",
@@ -87,6 +92,7 @@ __all__ = [
     "instructions",
     "kernel",
     "kernel_blocks",
+    "lets_pass",
     "near",
     "order",
     "overlapping",
@@ -94,6 +100,7 @@ __all__ = [
     "printed_has",
     "raises",
     "read",
+    "refuses",
     "require",
     "same_items",
     "sign",
