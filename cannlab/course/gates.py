@@ -23,6 +23,8 @@ from cannlab.errors.tables import rules
 
 LEAST_EXERCISES = 4
 LEAST_MISCONCEPTIONS = 5
+_RUNS = {Kind.KERNEL: "kernel", Kind.COMMAND: "command", Kind.TEST: "catches"}
+"""Kinds that are judged in one way only: a kernel that is merely called would not be replayed."""
 _SHORT = 12
 _SHELL = frozenset({*PROGRAMS, "cannlab"})
 _MAGIC = re.compile(r"get_ipython\(\)\.run_(?:line|cell)_magic\('([^']*)'")
@@ -208,6 +210,7 @@ class LessonGates:
     def declarations(self) -> list[Problem]:
         """Each check says enough: a way to judge, and at least five misconceptions with names and full texts."""
         found: list[Problem] = []
+        kinds = {exercise.id: exercise.kind for exercise in self.lesson.exercises}
         for check in self.checks.values():
 
             def problem(text: str, check: Check = check, name: str = "") -> None:
@@ -215,6 +218,11 @@ class LessonGates:
 
             if check.reference is None and not check.must and not check.run.specimens:
                 problem("neither a reference nor a requirement: nothing is judged")
+            kind, how = kinds.get(check.exercise), check.run.how
+            if kind in _RUNS and how != _RUNS[kind]:
+                problem(f"kind = {str(kind)!r} in course.toml asks for run={_RUNS[kind]}(...), not {how}(...)")
+            elif how == "catches" and kind is not Kind.TEST:
+                problem("run=catches(...) asks for kind = 'test' in course.toml")
             for text in _specimen_problems(check):
                 problem(text)
             if not check.sizes:
@@ -335,6 +343,7 @@ class _Proof:
             result = self.run(self.part.solution, **terms)
             if not result.passed:
                 yield f"the solution does not pass{label}{_why(result)}"
+                return  # the other runs would say the same again
 
     def wrong(self, entry: Any) -> Iterator[str]:
         try:
@@ -346,9 +355,11 @@ class _Proof:
             result = self.run(source, **terms)
             if result.verdict is not Verdict.FAILED:
                 yield f"wrong answer {entry.name} gives {result.verdict}{label}{_why(result)}"
+                return
             elif result.misconception != entry.name:
                 taken = f"is taken for {result.misconception}" if result.misconception else "is not recognised"
                 yield f"wrong answer {entry.name} {taken}{label}{_why(result)}"
+                return
 
 
 def _why(result: Result) -> str:
