@@ -24,7 +24,8 @@ section { margin: 1.5rem 0; }
 }
 """
 # The verdict's colour stands in its own element, as notebooks need it; a dark page overrides it.
-_DARK = "".join(f'b[style*="{light}"] {{ color: {dark} !important; }} ' for light, dark in DARK.items())
+_STYLE += "@media (prefers-color-scheme: dark) {\n"
+_STYLE += "".join(f'  b[style*="{light}"] {{ color: {dark} !important; }}\n' for light, dark in DARK.items()) + "}\n"
 # Even if a text were not escaped somewhere, a browser would run nothing and load nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -35,7 +36,7 @@ def page(title: str, body: str) -> bytes:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}@media (prefers-color-scheme: dark) {{ {_DARK}}}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
     )
     return text.encode("utf-8", "backslashreplace")
 
