@@ -487,6 +487,7 @@ class Judge:
             case=self._report(first or ended_early),
             traceback=() if raised is None else _traceback(raised),
             stage="" if raised is None else raised.part,
+            picture=self._picture(first or (attempt.cases[-1] if whole else None)),
             printed=_beginning(first.printed if first is not None else outcome.printed),
             **common,
         )
@@ -538,6 +539,16 @@ class Judge:
         hidden = self.exercise.kind in _PRIVATE
         expected = "" if hidden else show(case.expected)
         return CaseReport(case.number, inputs, expected, show(case.got), "" if hidden else case.difference.where)
+
+    def _picture(self, case: CaseRun | None) -> str:
+        """The first failing case as a picture, if the check asks for one and the case came to its end."""
+        if self.check.picture is None or case is None or case.raised is not None:
+            return ""
+        try:
+            return self.check.picture(case)
+        except Exception:
+            # As in _fact: the record is a stranger's, and what cannot be drawn is left out.
+            return ""
 
     def _misconception(self, seen: Misconception, attempt: Attempt) -> Diagnosis:
         if seen.fault and not seen.what:

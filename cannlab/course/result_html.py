@@ -84,6 +84,8 @@ def html(result: Result) -> str:
     if result.traceback:
         parts.append(_block("In your code:", "\n".join(result.traceback)))
     parts += _facts(result)
+    if result.picture:
+        parts.append(_block("When it ran:", result.picture))
     if result.printed and not result.passed:
         parts.append(_block("It printed:", result.printed))
     if result.hint:

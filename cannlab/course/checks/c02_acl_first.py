@@ -34,6 +34,7 @@ from cannlab.course.spec import (
     require,
     sign,
     source,
+    streams,
     unmet,
 )
 from cannlab.trace import TaskKind
@@ -579,6 +580,7 @@ _TOO_EARLY = Check(
         everything_freed(),
         everything_destroyed(),
     ),
+    picture=streams(),
     misconceptions=(
         _stays_on_the_host("too_early", "def there_and_back(data):", "bytes(data)"),
         Misconception(
@@ -875,6 +877,7 @@ _RELAY = Check(
         everything_freed(),
         everything_destroyed(),
     ),
+    picture=streams(),
     misconceptions=(
         _stays_on_the_host("relay", "def relay(data):", "bytes(data)"),
         Misconception(

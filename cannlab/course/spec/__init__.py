@@ -13,6 +13,7 @@ from cannlab.course.spec.check import (
 )
 from cannlab.course.spec.compare import Compare, allclose, exact, near, same_items, text
 from cannlab.course.spec.kernels import KernelFacts, instructions, kernel_blocks, overlapping
+from cannlab.course.spec.pictures import Picture, pipes, streams
 from cannlab.course.spec.requirements import (
     Fact,
     all_codes_zero,
@@ -62,6 +63,7 @@ __all__ = [
     "File",
     "KernelFacts",
     "Misconception",
+    "Picture",
     "Raised",
     "Run",
     "Sign",
@@ -96,6 +98,7 @@ __all__ = [
     "near",
     "order",
     "overlapping",
+    "pipes",
     "printed",
     "printed_has",
     "raises",
@@ -107,6 +110,7 @@ __all__ = [
     "simulated_time",
     "slow",
     "source",
+    "streams",
     "tasks",
     "text",
     "unmet",
