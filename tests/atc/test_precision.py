@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from cannlab import atc, om
 from cannlab.atc.precision_lists import Colour, Lists
 from cannlab.machine.executor import Model
+from cannlab.om import dtypes
 
 BASE = ("--model=net.onnx", "--framework=5", "--output=net")
 
@@ -350,3 +351,38 @@ def test_chip_share_in_the_om(tmp_path):
     product = [next(op.ns for op in work.operators if op.name == "mul") for work in works]
     assert product[1] > 3 * product[0]
     assert works[2].ns > works[0].ns
+
+
+def test_constants_of_bfloat16_are_folded(tmp_path):
+    """ONNX Runtime hands out no array of bfloat16; the folded constant is there all the same."""
+    made = models.model(
+        [
+            models.node("Cast", ["k"], ["h"], "short", to=TensorProto.BFLOAT16),
+            models.node("Cast", ["h"], ["f"], "back", to=TensorProto.FLOAT),
+            models.node("Cast", ["x"], ["xs"], "xs", to=TensorProto.BFLOAT16),
+            models.node("Add", ["xs", "h"], ["s"], "add"),
+            models.node("Cast", ["s"], ["w"], "wide", to=TensorProto.FLOAT),
+            models.node("Mul", ["w", "f"], ["y"], "mul"),
+        ],
+        {"x": [4]},
+        {"y": [4]},
+        {"k": np.array([1.0, 2.5, -3.25, 0.1], np.float32)},
+    )
+    compiled = models.convert(made, tmp_path, "--precision_mode=must_keep_origin_dtype", soc="Ascend910B1")
+    x = models.random(4)
+    k = np.array([1.0, 2.5, -3.25, 0.1], np.float32).astype(dtypes.BFLOAT16.numpy).astype(np.float32)
+    assert "short" not in {node for task in compiled.tasks for node in task.nodes}
+    np.testing.assert_allclose(models.run(compiled, x)[0], (x + k) * k, rtol=0.03, atol=0.03)
+
+
+def test_a_fused_operator_is_kept_whole_by_the_name_of_any_part(tmp_path):
+    """The bias and the activation are in the product's operator: what keeps one of them keeps it."""
+    names = [node.name for node in models.perceptron().graph.node]
+    for name in names:
+        (tmp_path / "keep.cfg").write_text(name)
+        compiled = models.convert(
+            models.perceptron(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}", soc="Ascend910B1"
+        )
+        found = types(compiled)
+        if name in found:
+            assert found[name] == "float32", name
