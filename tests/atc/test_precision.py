@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from cannlab import atc, om
 from cannlab.atc.precision_lists import Colour, Lists
 from cannlab.machine.executor import Model
+from cannlab.om import dtypes
 
 BASE = ("--model=net.onnx", "--framework=5", "--output=net")
 
@@ -383,3 +384,38 @@ def test_a_composed_operator_keeps_its_epsilon(tmp_path):
     (tmp_path / "off.cfg").write_text("LayerNormONNXFusionPass:off")
     plain = models.convert(made, tmp_path, f"--fusion_switch_file={tmp_path / 'off.cfg'}", soc="Ascend910B1")
     assert np.isnan(models.run(plain, x)[0][0]).all()
+
+
+def test_constants_of_bfloat16_are_folded(tmp_path):
+    """ONNX Runtime hands out no array of bfloat16; the folded constant is there all the same."""
+    made = models.model(
+        [
+            models.node("Cast", ["k"], ["h"], "short", to=TensorProto.BFLOAT16),
+            models.node("Cast", ["h"], ["f"], "back", to=TensorProto.FLOAT),
+            models.node("Cast", ["x"], ["xs"], "xs", to=TensorProto.BFLOAT16),
+            models.node("Add", ["xs", "h"], ["s"], "add"),
+            models.node("Cast", ["s"], ["w"], "wide", to=TensorProto.FLOAT),
+            models.node("Mul", ["w", "f"], ["y"], "mul"),
+        ],
+        {"x": [4]},
+        {"y": [4]},
+        {"k": np.array([1.0, 2.5, -3.25, 0.1], np.float32)},
+    )
+    compiled = models.convert(made, tmp_path, "--precision_mode=must_keep_origin_dtype", soc="Ascend910B1")
+    x = models.random(4)
+    k = np.array([1.0, 2.5, -3.25, 0.1], np.float32).astype(dtypes.BFLOAT16.numpy).astype(np.float32)
+    assert "short" not in {node for task in compiled.tasks for node in task.nodes}
+    np.testing.assert_allclose(models.run(compiled, x)[0], (x + k) * k, rtol=0.03, atol=0.03)
+
+
+def test_a_fused_operator_is_kept_whole_by_the_name_of_any_part(tmp_path):
+    """The bias and the activation are in the product's operator: what keeps one of them keeps it."""
+    names = [node.name for node in models.perceptron().graph.node]
+    for name in names:
+        (tmp_path / "keep.cfg").write_text(name)
+        compiled = models.convert(
+            models.perceptron(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}", soc="Ascend910B1"
+        )
+        found = types(compiled)
+        if name in found:
+            assert found[name] == "float32", name
