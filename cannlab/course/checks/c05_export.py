@@ -26,8 +26,10 @@ from cannlab.course.spec import (
     gives,
     got,
     how_many_right,
+    lets_pass,
     raises,
     read,
+    refuses,
     require,
     sign,
     source,
@@ -786,12 +788,13 @@ def build(path, opset=17, batch="n", names=("image", "scores"), training=0, w1=w
     return path
 
 
-file = build("net.onnx", {arguments})
+def export(file):
+    build(file, {arguments})
 '''.strip()  # fmt: skip
 
 
 def specimen(arguments: str) -> str:
-    """A program that writes the export with these properties; its name is in ``file``."""
+    """A program with a function ``export(file)`` that writes an export with these properties."""
     return BUILD.format(arguments=arguments)
 
 
@@ -816,16 +819,14 @@ WRONG = {
 }
 
 
-def alarm(*titles: str) -> Sign:
-    """A good export of one of these titles was refused."""
-    texts = {RIGHT[title] for title in titles or RIGHT}
-    return sign(lambda attempt: any(case.inputs["specimen"] in texts for case in attempt.failed))
+def alarm() -> Sign:
+    """A good export was refused."""
+    return sign(lambda attempt: any(refuses(title)(attempt) for title in RIGHT))
 
 
 def missed(*titles: str) -> Sign:
     """All these bad exports passed."""
-    texts = {WRONG[title] for title in titles}
-    return sign(lambda attempt: texts <= {case.inputs["specimen"] for case in attempt.failed})
+    return sign(lambda attempt: all(lets_pass(title)(attempt) for title in titles))
 
 
 DOMAIN = '    assert all(node.domain in ("", "ai.onnx") for node in model.graph.node)\n'
@@ -838,11 +839,11 @@ COSINE = """\
 
 GATE = Check(
     "05_export.gate",
-    run=catches("gate", "file", right=RIGHT, wrong=WRONG),
+    run=catches("gate", "export", right=RIGHT, wrong=WRONG),
     misconceptions=(
         Misconception(
             "checker_only",
-            "# exercise: 05_export.gate\ndef gate(file):\n    onnx.checker.check_model(file)",
+            '# exercise: 05_export.gate\ndef gate(export):\n    export("a.onnx")\n    onnx.checker.check_model("a.onnx")',
             missed("opset 20", "training mode", "two classes exchanged", "an output with another name"),
             what="next to nothing stops at this gate.",
             why="onnx.checker checks the grammar of the file. It knows neither ATC's opsets nor your network.",
