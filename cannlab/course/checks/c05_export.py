@@ -843,7 +843,7 @@ GATE = Check(
     misconceptions=(
         Misconception(
             "checker_only",
-            '# exercise: 05_export.gate\ndef gate(export):\n    export("a.onnx")\n    onnx.checker.check_model("a.onnx")',
+            '# exercise: 05_export.gate\ndef gate(export):\n    export("a")\n    onnx.checker.check_model("a")',
             missed("opset 20", "training mode", "two classes exchanged", "an output with another name"),
             what="next to nothing stops at this gate.",
             why="onnx.checker checks the grammar of the file. It knows neither ATC's opsets nor your network.",
