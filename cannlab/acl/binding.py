@@ -49,6 +49,11 @@ def api(name: str, *, empty: Callable[[], Any] | None = None) -> Callable[[Body]
     return register
 
 
+def is_emulated(name: str) -> bool:
+    """True if the pyACL function of that full name has a body."""
+    return name in _bodies
+
+
 def fill(module: str, namespace: dict[str, Any]) -> list[str]:
     """Put every function of an acl module into its namespace; returns their names."""
     import_module("cannlab.acl.functions")
@@ -102,7 +107,7 @@ def _missing(signature: Signature) -> Callable[..., Any]:
     def function(*arguments: Any) -> Any:
         parse(arguments)
         raise NotEmulatedError(
-            f"{signature.name} is not emulated yet: see the list of emulated functions in the README"
+            f"{signature.name} is not emulated: docs/pyacl.md lists the functions that are, and cannlab.acl.surface prints it"
         )
 
     return function
