@@ -22,11 +22,24 @@ def refuse(m: Machine, rule: str, **facts: Any) -> Refused:
 
 
 KIND_NAMES: dict[type, str] = {Stream: "stream", Event: "event", Context: "context"}
+DESTROYERS: dict[type, str] = {
+    Stream: "acl.rt.destroy_stream",
+    Event: "acl.rt.destroy_event",
+    Context: "acl.rt.destroy_context",
+}
+"""Which function destroys the objects of a class."""
 
 
-def name_kind(kind: type, name: str) -> None:
-    """How diagnoses call the objects of a class."""
+def name_kind(kind: type, name: str, destroyer: str = "") -> None:
+    """How diagnoses call the objects of a class, and the pyACL function that destroys them."""
     KIND_NAMES[kind] = name
+    if destroyer:
+        DESTROYERS[kind] = destroyer
+
+
+def opened(m: Machine, item: object) -> int:
+    """A handle for an object that the program has to destroy."""
+    return m.handles.open(item, m.here())
 
 
 def take(m: Machine, handle: int, kind: type[T]) -> T:

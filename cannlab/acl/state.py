@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from cannlab.acl.leaks import handle_leaks, model_leaks
 
 if TYPE_CHECKING:
     from cannlab.machine import Machine
@@ -29,5 +32,6 @@ def acl_state(m: Machine) -> AclState:
     state = m.faces.get("acl")
     if state is None:
         state = m.faces["acl"] = AclState()
+        m.leak_finders += [partial(handle_leaks, m), partial(model_leaks, m, state.models)]
     assert isinstance(state, AclState)
     return state

@@ -20,14 +20,23 @@ class Handles:
     def __init__(self) -> None:
         self._next = _FIRST
         self._objects: dict[int, object] = {}
+        self._made: dict[int, Spot] = {}
         self._closed: OrderedDict[int, tuple[type, Spot]] = OrderedDict()
 
-    def open(self, item: object) -> int:
-        """A new handle for an object."""
+    def open(self, item: object, made: Spot | None = None) -> int:
+        """A new handle for an object. ``made`` says where, if the program has to destroy it itself."""
         handle = self._next
         self._next += _STEP
         self._objects[handle] = item
+        if made is not None:
+            self._made[handle] = made
         return handle
+
+    def left(self) -> list[tuple[object, Spot]]:
+        """What the program made and did not destroy, in the order of making; each is given once."""
+        found = [(self._objects[handle], made) for handle, made in self._made.items()]
+        self._made.clear()
+        return found
 
     def get(self, handle: int, kind: type[T]) -> T | None:
         """The object of that handle if it is of that kind."""
@@ -42,6 +51,7 @@ class Handles:
         """The object is gone; where it was destroyed is remembered."""
         item = self._objects.pop(handle, None)
         if item is not None:
+            self._made.pop(handle, None)
             self._closed[handle] = (type(item), spot)
             if len(self._closed) > _REMEMBERED:
                 self._closed.popitem(last=False)

@@ -41,6 +41,7 @@ class Machine:
         sequence: tasks queued so far. callbacks_run: callbacks that have returned.
         launch_blocking: every task is waited for at once (ASCEND_LAUNCH_BLOCKING=1).
         fault_listeners: called with the task and its code when a task fails.
+        leak_finders: each gives a diagnosis for each line that made something which is still there.
     """
 
     def __init__(self, soc: Soc, devices: int) -> None:
@@ -57,6 +58,7 @@ class Machine:
         self.callbacks_run = 0
         self.launch_blocking = os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1"
         self.fault_listeners: list[Callable[[Task, int], None]] = []
+        self.leak_finders: list[Callable[[], list[Diagnosis]]] = [self.memory.leaks]
         self._printed: set[str] = set()
 
     # -- host side -----------------------------------------------------------------------------------
@@ -246,9 +248,14 @@ class Machine:
         for device in self.devices:
             for context in device.contexts:
                 self.wait_for_all(context.streams)
-        for leak in self.memory.leaks():
-            self.report(leak)
+        self.report_leaks()
         self.memory.release_freed()
+
+    def report_leaks(self) -> None:
+        """Report what the program made and did not destroy; each is reported once."""
+        for finder in self.leak_finders:
+            for leak in finder():
+                self.report(leak)
 
 
 _current: Machine | None = None
@@ -282,5 +289,4 @@ def reset_machine(soc: str | None = None, devices: int | None = None) -> Machine
 def _report_leaks() -> None:
     """Report the leaks of a program that forgot to finalize."""
     if _current is not None:
-        for leak in _current.memory.leaks():
-            _current.report(leak)
+        _current.report_leaks()

@@ -10,7 +10,6 @@ from cannlab.acl.binding import api
 from cannlab.acl.checks import refuse
 from cannlab.acl.plog import write_app_log
 from cannlab.acl.state import acl_state
-from cannlab.errors import diagnose
 from cannlab.machine import Machine
 
 VERSION = (1, 13, 0)
@@ -69,11 +68,6 @@ def _depth(value: Any, kind: type) -> int:
 def _finalize(m: Machine) -> None:
     state = acl_state(m)
     m.finish()
-    for model in state.models.values():
-        m.report(diagnose("model.not_unloaded", where=model.made.place, name=model.om.name))
-        model.unload()
-    state.models.clear()
-    m.memory.release_freed()
     state.inits = 0
     state.finalized = True
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import name_kind, refuse, take
+from cannlab.acl.checks import name_kind, opened, refuse, take
 from cannlab.machine import Machine
 
 UNKNOWN_RANK = (1 << 64) - 2
@@ -47,7 +47,7 @@ class TensorDesc:
         return count
 
 
-name_kind(TensorDesc, "tensor description")
+name_kind(TensorDesc, "tensor description", "acl.destroy_tensor_desc")
 
 
 def element_size(dtype: int) -> int:
@@ -83,7 +83,7 @@ def data_type_size(m: Machine, data_type: int) -> int:
 @api("acl.create_tensor_desc")
 def create_tensor_desc(m: Machine, data_type: int, dims: Any, format: int) -> int:
     """create_tensor_desc(data_type, dims, format) -> desc; dims must be a list."""
-    return m.handles.open(TensorDesc(data_type, _dims(m, dims), format))
+    return opened(m, TensorDesc(data_type, _dims(m, dims), format))
 
 
 @api("acl.destroy_tensor_desc")
