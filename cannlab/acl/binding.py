@@ -24,6 +24,10 @@ _PLAIN |= {"h": 0x7FFF, "i": (1 << 31) - 1, "l": (1 << 63) - 1, "L": (1 << 63) -
 """The largest int that each integer letter takes as it is."""
 
 
+_ASK_FOR_ERRORS = ("acl.rt.get_last_error", "acl.rt.peek_at_last_error")
+"""Functions whose code is an answer and no failure."""
+
+
 class NotEmulatedError(NotImplementedError):
     """A function of pyACL that cannlab knows but does not emulate yet."""
 
@@ -107,7 +111,7 @@ def _missing(signature: Signature) -> Callable[..., Any]:
     def function(*arguments: Any) -> Any:
         parse(arguments)
         raise NotEmulatedError(
-            f"{signature.name} is not emulated: docs/pyacl.md lists the functions that are, and cannlab.acl.surface prints it"
+            f"{signature.name} is not emulated: do without it here; python -m cannlab.acl.surface lists what is"
         )
 
     return function
@@ -119,6 +123,7 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
     has_code = signature.has_code
     zeros = tuple(_ZEROS.get(letter, 0) for letter in signature.values)
     empty = _empty.get(name)
+    asks = name in _ASK_FOR_ERRORS
 
     def refused(code: int) -> Any:
         """What the real function gives with a failure code."""
@@ -138,10 +143,12 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
                 result = body(node, *values)
             except TaskFault as fault:
                 node.report(fault.diagnosis)
-                call.code = fault.code
+                call.code = call.thread.last_error = fault.code
                 return refused(fault.code)
             if has_code:
-                call.code = result if single else result[-1]
+                code = call.code = result if single else result[-1]
+                if code and not asks:
+                    call.thread.last_error = code
             return result
 
     return function

@@ -66,7 +66,9 @@ def current_context(m: Machine) -> Context:
     """The calling thread's context. Raises Refused ``runtime.no_context`` (107002)."""
     context = m.thread.context
     if context is None or not context.alive:
-        raise refuse(m, "runtime.no_context")
+        if m.default_device is None:
+            raise refuse(m, "runtime.no_context")
+        context = m.thread.context = m.devices[m.default_device].default_context()
     return context
 
 

@@ -53,6 +53,8 @@ class HostThread:
         "hooked",
         "ident",
         "index",
+        "last_error",
+        "last_task",
         "messages",
         "now",
         "parked",
@@ -67,6 +69,8 @@ class HostThread:
         self.now = now
         self.context: Context | None = None
         self.messages: list[str] = []
+        self.last_error = 0
+        self.last_task = 0
         self.call: Call | None = None
         self.calls = 0
         self.ident = 0

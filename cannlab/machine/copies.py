@@ -56,7 +56,9 @@ class Copy:
         to = self.destination = m.memory.resolve(destination, count, write=True)
         by = self.source = m.memory.resolve(source, count)
         actual = (0 if by.on_host else 2) + (0 if to.on_host else 1)
-        self.pageable = (to.block is None) or (by.block is None)
+        self.pageable = (to.block is None and not m.memory.is_registered(destination, count)) or (
+            by.block is None and not m.memory.is_registered(source, count)
+        )
         """One side is ordinary host memory: hardware makes such a copy synchronous."""
         if direction != actual and direction is not Direction.DEFAULT:
             self._correct(direction, actual)
@@ -67,6 +69,7 @@ class Copy:
             if block is not None and block.device >= 0:
                 if self.device >= 0 and block.device != self.device:
                     self.kind = TaskKind.COPY_P2P
+                    self._check_peers(self.device, block.device)
                 self.device = block.device
 
     @property
@@ -115,6 +118,14 @@ class Copy:
         self._m.memory.resolve(self._source, self.count)
         ctypes.memmove(self._destination, self._source, self.count)
         return Work(self.ns)
+
+    def _check_peers(self, first: int, second: int) -> None:
+        """Two devices copy only where one of them was given access to the other."""
+        devices = self._m.devices
+        if second not in devices[first].peers and first not in devices[second].peers:
+            raise MemoryFault(
+                diagnose("memory.no_peer_access", where=self._m.here().place, source=first, destination=second)
+            )
 
     def _correct(self, direction: Direction, actual: int) -> None:
         """The direction does not fit the pointers: report it, or refuse it if the driver cannot know better."""

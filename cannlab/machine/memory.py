@@ -86,6 +86,8 @@ class Memory:
         self._quarantined = 0
         self._reusable: dict[int, list[Block]] = {}
         self._reusable_bytes = 0
+        self.registered: dict[int, int] = {}
+        """Host memory that the program registered: size by address."""
 
     # -- allocating ----------------------------------------------------------------------------------
 
@@ -107,18 +109,8 @@ class Memory:
         machine = self._machine
         spot = machine.here()
         capacity = (size + 31) // 32 * 32 + (padding if device is not None else 0)
-        if device is not None and capacity > device.memory_free:
-            raise MemoryFault(
-                diagnose(
-                    "memory.out_of_memory",
-                    where=spot.place,
-                    size=size,
-                    kind=KIND_NAMES[kind],
-                    device=device.index,
-                    free=device.memory_free,
-                    total=device.memory_total,
-                )
-            )
+        if device is not None and capacity > device.memory_total - device.memory_used:
+            raise self._full(size, device, KIND_NAMES[kind])
         self._allocations += 1
         mapping, offset, footprint = self._find_room(capacity, alignment, size, spot)
         block = Block(
@@ -137,6 +129,62 @@ class Memory:
             device.memory_used += capacity
         self._note(block, size, spot)
         return block
+
+    def _full(self, size: int, device: Device, kind: str) -> MemoryFault:
+        return MemoryFault(
+            diagnose(
+                "memory.out_of_memory",
+                where=self._machine.here().place,
+                size=size,
+                kind=kind,
+                device=device.index,
+                free=device.memory_free,
+                total=device.memory_total,
+            )
+        )
+
+    # -- memory without an address of its own ---------------------------------------------------------
+
+    def take(self, size: int, device: Device, kind: str) -> None:
+        """Take bytes of a device that get their address later. Raises MemoryFault ``memory.out_of_memory``."""
+        if size > device.memory_free:
+            raise self._full(size, device, kind)
+        device.memory_used += size
+
+    def reserve(self, mapping: Mapping) -> Block:
+        """Enter addresses that have no memory yet: whoever uses them gets ``memory.not_mapped``."""
+        return self._enter(mapping, mapping.size, -1, live=False)
+
+    def adopt(self, mapping: Mapping, size: int, device: int) -> Block:
+        """Make the start of a mapping the memory of a device; its bytes were taken before."""
+        return self._enter(mapping, size, device, live=True)
+
+    def disown(self, block: Block) -> None:
+        """The inverse of :meth:`adopt`: the addresses are reserved again."""
+        block.live = False
+        assert block.mapping is not None
+        poison(block.mapping, block.offset, block.capacity)
+        self.reserve(block.mapping)
+
+    def _enter(self, mapping: Mapping, size: int, device: int, *, live: bool) -> Block:
+        self._allocations += 1
+        here = self._machine.here()
+        block = Block(mapping, 0, size, size, mapping.size, MemoryKind.DEVICE, device, self._allocations, here)
+        block.live, block.reported = live, True
+        self.blocks.add(block)
+        return block
+
+    def register_host(self, address: int, size: int) -> None:
+        """Host memory of the program counts as pinned from now on."""
+        self.registered[address] = size
+
+    def unregister_host(self, address: int) -> None:
+        """The inverse of :meth:`register_host`; KeyError for an address that is not registered."""
+        del self.registered[address]
+
+    def is_registered(self, address: int, size: int) -> bool:
+        """True if registered memory holds [address, address + size)."""
+        return any(start <= address and address + size <= start + count for start, count in self.registered.items())
 
     def _find_room(self, capacity: int, alignment: int, size: int, spot: Spot) -> tuple[Mapping, int, int]:
         """A mapping, an offset in it and the bytes used up there."""
@@ -299,6 +347,8 @@ class Memory:
 
     def _freed(self, block: Block) -> Diagnosis:
         where = self._machine.here().place
+        if block.freed is None:
+            return diagnose("memory.not_mapped", where=where, others=_others(block))
         return diagnose("memory.use_after_free", where=where, others=_others(block), memory=block.name)
 
     def _host_took(self, address: int, size: int) -> bool:

@@ -40,6 +40,8 @@ class Machine:
         subscriptions: which host thread runs the callbacks of which streams, by thread id.
         sequence: tasks queued so far. callbacks_run: callbacks that have returned.
         launch_blocking: every task is waited for at once (ASCEND_LAUNCH_BLOCKING=1).
+        report_listeners: called with every diagnosis.
+        default_device: the device of threads that set none, if the configuration names one.
         fault_listeners: called with the task and its code when a task fails.
         leak_finders: each gives a diagnosis for each line that made something which is still there.
     """
@@ -56,6 +58,8 @@ class Machine:
         self.subscriptions: dict[int, Subscription] = {}
         self.sequence = 0
         self.callbacks_run = 0
+        self.report_listeners: list[Callable[[Diagnosis], None]] = []
+        self.default_device: int | None = None
         self.launch_blocking = os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1"
         self.fault_listeners: list[Callable[[Task, int], None]] = []
         self.leak_finders: list[Callable[[], list[Diagnosis]]] = [self.memory.leaks]
@@ -92,6 +96,8 @@ class Machine:
         ``CANNLAB_DIAGNOSES=off`` silences the last.
         """
         self.record.faults.append(diagnosis.to_dict())
+        for listener in self.report_listeners:
+            listener(diagnosis)
         text = diagnosis.text()
         messages = self.clock.thread.messages
         messages.append(text)
@@ -233,10 +239,13 @@ class Machine:
         return code
 
     def run_in_order(self, streams: list[Stream]) -> None:
-        """Run the queued tasks of several streams by (earliest start, thread, sequence)."""
+        """Run the queued tasks of several streams by (earliest start, priority of the stream, thread, sequence)."""
         waiting = [stream for stream in streams if stream.queue]
         while waiting:
-            head = min((stream.queue[0] for stream in waiting), key=lambda task: (task.earliest(), *task.order))
+            head = min(
+                (stream.queue[0] for stream in waiting),
+                key=lambda task: (task.earliest(), task.stream.priority, *task.order),
+            )
             if not head.stream.run_until(head):
                 waiting.remove(head.stream)
             waiting = [stream for stream in waiting if stream.queue]

@@ -41,6 +41,8 @@ class Stream:
         self.fault = 0
         self.stop_on_failure = False
         self.overflow_switch = 0
+        self.custom_tag = 0
+        self.core_limits: dict[int, int] = {}
         self.subscription: Subscription | None = None
         self.alive = True
         self._machine = context.device.machine
@@ -82,6 +84,7 @@ class Stream:
         call = thread.call
         spot = call.spot if call is not None else machine.spots.caller(2)
         machine.sequence += 1
+        thread.last_task = machine.sequence
         task = Task(
             self,
             kind,
@@ -130,6 +133,11 @@ class Stream:
             return NOTHING
 
         return self.submit(TaskKind.EVENT_RESET, "EventReset", forget, engine=Engine.NONE, core_type="EVENT_RESET")
+
+    @property
+    def last(self) -> Task | None:
+        """The task queued last, while it is queued."""
+        return self.queue[-1] if self.queue else None
 
     # -- draining ------------------------------------------------------------------------------------
 

@@ -247,3 +247,10 @@ def _check_dict(m: Machine, cfg: Any) -> None:
     if not isinstance(cfg, dict):
         call = m.thread.call
         raise TypeError(f"{call.name if call is not None else 'acl.rt'} args parse failed")
+
+
+@api("acl.rt.malloc_for_task_scheduler")
+def malloc_for_task_scheduler(m: Machine, size: int, policy: int, cfg: Any) -> tuple[int, int]:
+    """malloc_for_task_scheduler(size, policy, {}) -> (pointer, ret): device memory."""
+    _check_dict(m, cfg)
+    return _malloc(m, size)

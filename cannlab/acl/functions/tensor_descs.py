@@ -31,6 +31,7 @@ class TensorDesc:
     origin_dims: list[int] = field(default_factory=list)
     origin_format: int = UNDEFINED
     ranges: list[tuple[int, int]] = field(default_factory=list)
+    value_ranges: list[tuple[int, int]] = field(default_factory=list)
     placement: int = 0
     constant: bytes | None = None
     dynamic_input: str = ""
@@ -248,4 +249,11 @@ def set_tensor_const(m: Machine, desc: int, data: int, size: int) -> int:
     if data == 0 or size == 0:
         raise refuse(m, "runtime.bad_parameter", argument="data or size", value=0, allowed="host memory")
     entry.constant = bytes(m.memory.view(data, size, "host", write=False))
+    return 0
+
+
+@api("acl.set_tensor_value_range")
+def set_tensor_value_range(m: Machine, desc: int, ranges: Any) -> int:
+    """set_tensor_value_range(desc, [[least, most], ...]) -> ret: kept; no operator here has a range of values."""
+    take(m, desc, TensorDesc).value_ranges = _ranges(m, ranges)
     return 0
