@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from cannlab.errors import diagnose
 from cannlab.machine import Context, Device, Event, Machine, Stream, TaskFault
+from cannlab.machine.requested_faults import check_alive
 
 T = TypeVar("T")
 
@@ -79,6 +80,8 @@ def take_stream(m: Machine, handle: int) -> Stream:
         Refused: 107002 without context, 107003 for a stream of another context, 100000 for no stream.
     """
     context = current_context(m)
+    if context.device.lost:
+        check_alive(context.device, m.here().place)
     if handle == 0:
         return context.default_stream
     stream = take(m, handle, Stream)

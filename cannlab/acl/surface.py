@@ -8,9 +8,11 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 from cannlab.acl.binding import is_emulated
 from cannlab.acl.signatures import Signature, modules, signatures
+from cannlab.machine import requested_faults
 
 _HEAD = """\
 # pyACL: what is emulated
@@ -22,6 +24,10 @@ the real one does and then raises `NotEmulatedError`, which names the function.
 | module | functions | emulated |
 |---|---|---|
 {rows}
+
+## Faults on request
+
+{faults}
 """
 
 
@@ -51,6 +57,7 @@ def page() -> str:
             total=sum(total for total, _ in found.values()),
             emulated=sum(emulated for _, emulated in found.values()),
             rows="\n".join(rows),
+            faults=dedent((requested_faults.__doc__ or "").replace("``", "`").replace("`::", "::")).strip(),
         )
     ]
     for module, names in modules().items():

@@ -79,11 +79,13 @@ class Copy:
             return api_costs.host_copy_ns(self.count)
         if self.kind is TaskKind.COPY_D2D:
             return api_costs.device_copy_ns(self.count, self._m.soc)
-        return api_costs.transfer_ns(self.count, pinned=not self.pageable)
+        return api_costs.transfer_ns(self.count, pinned=not self.pageable) * self._m.requested.link_factor(self.device)
 
     def now(self) -> None:
         """Copy at once: the calling thread waits for the engine and the copy, and for no stream."""
         m = self._m
+        if m.requested.faults and self.device >= 0:
+            m.requested.on_task(m.devices[self.device], self.kind, "", "Memcpy", m.here().place)
         m.memory.check_reuse(self.destination, writing=True)
         m.memory.check_reuse(self.source, writing=False)
         ctypes.memmove(self._destination, self._source, self.count)

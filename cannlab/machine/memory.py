@@ -109,8 +109,11 @@ class Memory:
         machine = self._machine
         spot = machine.here()
         capacity = (size + 31) // 32 * 32 + (padding if device is not None else 0)
-        if device is not None and capacity > device.memory_total - device.memory_used:
-            raise self._full(size, device, KIND_NAMES[kind])
+        if device is not None:
+            if machine.requested.faults:
+                machine.requested.on_allocate(device, size, spot.place)
+            if capacity > device.memory_total - device.memory_used:
+                raise self._full(size, device, KIND_NAMES[kind])
         self._allocations += 1
         mapping, offset, footprint = self._find_room(capacity, alignment, size, spot)
         block = Block(

@@ -97,8 +97,9 @@ class LoadedModel:
         self.check("input", self.om.inputs, inputs)
         self.check("output", self.om.outputs, outputs)
         queued = thread.now
-        work = self._run(inputs, outputs)
         device = self.context.device
+        m.requested.on_task(device, TaskKind.MODEL, "", self.om.name, m.here().place)
+        work = self._run(inputs, outputs)
         start = device.occupy(Engine.COMPUTE, queued, work.ns)
         thread.now = start + work.ns
         m.record_work(

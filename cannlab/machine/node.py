@@ -18,6 +18,7 @@ from cannlab.machine.device import Device
 from cannlab.machine.handles import Handles
 from cannlab.machine.memory import Memory
 from cannlab.machine.reports import Subscription
+from cannlab.machine.requested_faults import VARIABLE, RequestedFaults
 from cannlab.machine.spots import Spot, Spots
 from cannlab.machine.stream import Stream, deadlock
 from cannlab.machine.tasks import Task
@@ -38,6 +39,7 @@ class Machine:
         record: everything that it did. memory: its memory.
         clock: its host threads. handles: what the faces gave out. faces: what each face keeps here.
         subscriptions: which host thread runs the callbacks of which streams, by thread id.
+        requested: the faults that CANNLAB_FAULT asks for.
         sequence: tasks queued so far. callbacks_run: callbacks that have returned.
         launch_blocking: every task is waited for at once (ASCEND_LAUNCH_BLOCKING=1).
         report_listeners: called with every diagnosis.
@@ -46,7 +48,7 @@ class Machine:
         leak_finders: each gives a diagnosis for each line that made something which is still there.
     """
 
-    def __init__(self, soc: Soc, devices: int) -> None:
+    def __init__(self, soc: Soc, devices: int, faults: str = "") -> None:
         self.soc = soc
         self.record = Record(soc.name, devices, cann_version())
         self.clock = Clock()
@@ -56,6 +58,7 @@ class Machine:
         self.handles = Handles()
         self.faces: dict[str, Any] = {}
         self.subscriptions: dict[int, Subscription] = {}
+        self.requested = RequestedFaults(faults, devices)
         self.sequence = 0
         self.callbacks_run = 0
         self.report_listeners: list[Callable[[Diagnosis], None]] = []
@@ -275,15 +278,16 @@ def machine() -> Machine:
     return _current if _current is not None else reset_machine()
 
 
-def reset_machine(soc: str | None = None, devices: int | None = None) -> Machine:
+def reset_machine(soc: str | None = None, devices: int | None = None, faults: str | None = None) -> Machine:
     """Forget everything and start a new machine.
 
     Args:
         soc: name of the SoC; ``CANNLAB_SOC`` (default Ascend910B1) if None.
         devices: how many; ``CANNLAB_DEVICES`` (default 8) if None.
+        faults: what goes wrong on request (``requested_faults``); ``CANNLAB_FAULT`` if None.
 
     Raises:
-        CannlabError: ``soc.unknown`` or ``soc.device_count``.
+        CannlabError: ``soc.unknown``, ``soc.device_count`` or ``runtime.fault_grammar``.
     """
     global _current
     chosen = socs.current() if soc is None else socs.get(soc)
@@ -291,7 +295,7 @@ def reset_machine(soc: str | None = None, devices: int | None = None) -> Machine
     host_threads.install(lambda: _current.clock if _current is not None else None)
     if _current is None:
         atexit.register(_report_leaks)
-    _current = Machine(chosen, count)
+    _current = Machine(chosen, count, os.environ.get(VARIABLE, "") if faults is None else faults)
     return _current
 
 

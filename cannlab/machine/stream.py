@@ -186,6 +186,8 @@ class Stream:
             task.finish(at)
             return True
         try:
+            if self._machine.requested.faults:
+                self._check_requested(task)
             work = task.run()
         except TaskFault as fault:
             task.start = at
@@ -207,6 +209,9 @@ class Stream:
         self.ready = task.start + work.ns
         task.finish(self.ready)
         return True
+
+    def _check_requested(self, task: Task) -> None:
+        self._machine.requested.on_task(self.context.device, task.kind, task.core_type, task.name, task.spot.place)
 
     def _told(self, diagnosis: Diagnosis, task: Task) -> Diagnosis:
         """A fault is told at the line that it names (of a kernel), else at the line that queued the task."""

@@ -10,6 +10,7 @@ from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine import Machine, MemoryFault, MemoryKind
 from cannlab.machine.copies import Copy, Direction, fill_later, fill_now
 from cannlab.machine.memory import PADDING
+from cannlab.machine.requested_faults import check_alive
 
 _LAST_ATTRIBUTE = 17
 _DIRECTIONS = tuple(Direction)
@@ -26,6 +27,8 @@ def _malloc(m: Machine, size: int, padding: int = PADDING) -> tuple[int, int]:
     if size == 0:
         raise memory_fault(m, "memory.zero_size", size=size)
     device = current_context(m).device
+    if device.lost:
+        check_alive(device, m.here().place)
     return m.memory.allocate(size, MemoryKind.DEVICE, device, padding).start, 0
 
 
