@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
@@ -10,6 +11,9 @@ from cannlab.acl.arguments import CONVERTERS, BadArgument
 from cannlab.acl.refusals import refused as bad_arguments
 from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import TaskFault, machine
+from cannlab.machine import node as nodes
+from cannlab.machine.api_costs import call_ns
+from cannlab.trace.tables import BATCH
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -117,41 +121,117 @@ def _missing(signature: Signature) -> Callable[..., Any]:
     return function
 
 
+_CALL = """
+def {function}(*arguments):
+    {parse}
+    node = nodes.present or machine()
+    clock = node.clock
+    try:
+        thread = clock.local.thread
+    except AttributeError:
+        thread = clock.thread
+    clock.acquire()
+    thread.depth += 1
+    thread.calls += 1
+    if clock.crowd and thread.depth == 1:
+        clock.take_turn(thread)
+    frame = getframe(1)
+    spot = node.spots.known.get((id(frame.f_code), frame.f_lasti)) or node.spots.caller(2)
+    outer_function, outer_spot = thread.function, thread.spot
+    thread.function, thread.spot = name, spot
+    start = thread.now
+    thread.now = start + cost
+    code = 0
+    try:
+        result = body(node{values})
+        {code}
+        return result
+    except TaskFault as fault:
+        node.report(fault.diagnosis)
+        code = thread.last_error = fault.code
+        return refused(code)
+    finally:
+        thread.function, thread.spot = outer_function, outer_spot
+        record = node.record
+        file, line, _ = spot
+        number = record.strings.numbers.get(name) or record.strings.number(name)
+        new = record.calls.new
+        new.append((thread.index, number, start, thread.now, code, file, line))
+        if len(new) == BATCH:
+            record.calls.pack()
+        if clock.crowd:
+            clock.leave(thread)
+        else:
+            thread.depth -= 1
+            clock.release()
+"""
+"""What every emulated function does around its body: the steps of ``machine.calls.Call``, written out so that a call
+costs few microseconds, and the conversion of the arguments, written out where all of them are integers."""
+
+
+def _written_parse(signature: Signature) -> tuple[str, str]:
+    """The source lines that convert the arguments, and the words that pass them on."""
+    count = len(signature.formats)
+    limits = [_PLAIN.get(letter) for letter in signature.formats]
+    if not count:
+        # The real function never looks at its tuple.
+        return "pass", ""
+    if signature.least < count or None in limits:
+        return "values = parse(arguments)", ", *values"
+    names = ", ".join(f"a{at}" for at in range(count))
+    plain = " and ".join(f"type(a{at}) is int and 0 <= a{at} <= {limit}" for at, limit in enumerate(limits))
+    lines = (
+        f"if len(arguments) != {count}:",
+        "    parse(arguments)",
+        f"{names}, = arguments",
+        f"if not ({plain}):",
+        f"    {names}, = parse(arguments)",
+    )
+    return "\n    ".join(lines), f", {names}"
+
+
+def _written_code(signature: Signature) -> str:
+    """The source lines that take the return code out of the result."""
+    if not signature.has_code:
+        return "pass"
+    lines = ["code = result" if len(signature.results) == 1 else "code = result[-1]"]
+    if signature.name not in _ASK_FOR_ERRORS:
+        lines += ["if code:", "    thread.last_error = code"]
+    return "\n        ".join(lines)
+
+
 def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]:
-    name, parse = signature.name, _parser(signature)
-    single = len(signature.results) == 1
-    has_code = signature.has_code
     zeros = tuple(_ZEROS.get(letter, 0) for letter in signature.values)
-    empty = _empty.get(name)
-    asks = name in _ASK_FOR_ERRORS
+    empty = _empty.get(signature.name)
 
     def refused(code: int) -> Any:
         """What the real function gives with a failure code."""
         results = [empty() if empty is not None and letter == "O" else zero
                    for letter, zero in zip(signature.values, zeros, strict=True)]  # fmt: skip
-        if has_code:
+        if signature.has_code:
             results[-1] = code
         if not results:
             return None
-        return results[0] if single else tuple(results)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    def function(*arguments: Any) -> Any:
-        values = parse(arguments)
-        node = machine()
-        with node.call(name) as call:
-            try:
-                result = body(node, *values)
-            except TaskFault as fault:
-                node.report(fault.diagnosis)
-                call.code = call.thread.last_error = fault.code
-                return refused(fault.code)
-            if has_code:
-                code = call.code = result if single else result[-1]
-                if code and not asks:
-                    call.thread.last_error = code
-            return result
-
-    return function
+    parse, values = _written_parse(signature)
+    function = signature.name.rpartition(".")[2]
+    source = _CALL.format(function=function, parse=parse, values=values, code=_written_code(signature))
+    names: dict[str, Any] = {
+        "BATCH": BATCH,
+        "TaskFault": TaskFault,
+        "body": body,
+        "cost": call_ns(signature.name),
+        "getframe": sys._getframe,
+        "machine": machine,
+        "name": signature.name,
+        "nodes": nodes,
+        "parse": _parser(signature),
+        "refused": refused,
+    }
+    exec(compile(source, __file__, "exec"), names)
+    bound: Callable[..., Any] = names[function]
+    return bound
 
 
 def listing(names: list[str]) -> list[str]:

@@ -17,8 +17,7 @@ class Refused(TaskFault):
 
 def refuse(m: Machine, rule: str, **facts: Any) -> Refused:
     """The refusal of a call: rule and facts; the function's name and the learner's line are added."""
-    call = m.thread.call
-    facts.setdefault("function", call.name if call is not None else "")
+    facts.setdefault("function", m.thread.function)
     return Refused(diagnose(rule, where=m.here().place, **facts))
 
 
@@ -50,8 +49,8 @@ def take(m: Machine, handle: int, kind: type[T]) -> T:
         Refused: ``runtime.null_handle``, ``runtime.stale_handle`` or ``runtime.bad_handle``, all 100000. The real
             module has no table of handles and crashes on the last two; a code is cannlab's choice.
     """
-    found = m.handles.get(handle, kind)
-    if found is not None:
+    found = m.handles.objects.get(handle)
+    if isinstance(found, kind):
         return found
     name = KIND_NAMES.get(kind, kind.__name__)
     if handle == 0:
@@ -65,7 +64,7 @@ def take(m: Machine, handle: int, kind: type[T]) -> T:
 
 def current_context(m: Machine) -> Context:
     """The calling thread's context. Raises Refused ``runtime.no_context`` (107002)."""
-    context = m.thread.context
+    context = m.clock.thread.context
     if context is None or not context.alive:
         if m.default_device is None:
             raise refuse(m, "runtime.no_context")
@@ -84,7 +83,8 @@ def take_stream(m: Machine, handle: int) -> Stream:
         check_alive(context.device, m.here().place)
     if handle == 0:
         return context.default_stream
-    stream = take(m, handle, Stream)
+    found = m.handles.objects.get(handle)
+    stream = found if isinstance(found, Stream) else take(m, handle, Stream)
     if stream.context is not context:
         raise refuse(m, "runtime.stream_context")
     return stream
@@ -92,7 +92,8 @@ def take_stream(m: Machine, handle: int) -> Stream:
 
 def take_event(m: Machine, handle: int) -> Event:
     """An event."""
-    return take(m, handle, Event)
+    found = m.handles.objects.get(handle)
+    return found if isinstance(found, Event) else take(m, handle, Event)
 
 
 def take_device(m: Machine, index: int) -> Device:

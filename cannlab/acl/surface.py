@@ -57,7 +57,7 @@ def page() -> str:
             total=sum(total for total, _ in found.values()),
             emulated=sum(emulated for _, emulated in found.values()),
             rows="\n".join(rows),
-            faults=dedent((requested_faults.__doc__ or "").replace("``", "`").replace("`::", "::")).strip(),
+            faults=dedent((requested_faults.__doc__ or "").replace("``", "`").replace("::\n", ":\n")).strip(),
         )
     ]
     for module, names in modules().items():

@@ -95,4 +95,4 @@ class Device:
 
     def occupy(self, engine: Engine, ready: int, ns: int) -> int:
         """Grant an engine for ``ns`` from ``ready`` on; returns the start (ns)."""
-        return ready if engine is Engine.NONE else self._timelines[engine].grant(ready, ns)
+        return self._timelines[engine].grant(ready, ns) if engine else ready

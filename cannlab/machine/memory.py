@@ -12,6 +12,7 @@ from cannlab.machine.blocks import FREERS, KIND_NAMES, MAKERS, Block, MemoryKind
 from cannlab.machine.faults import MemoryFault
 from cannlab.machine.host_memory import HostMemory, HostRange
 from cannlab.machine.pages import PAGE, Mapping, poison
+from cannlab.trace.tables import BATCH
 
 if TYPE_CHECKING:
     from cannlab.machine.device import Device
@@ -107,30 +108,28 @@ class Memory:
                 (207001) if this machine has no room for it.
         """
         machine = self._machine
-        spot = machine.here()
-        capacity = (size + 31) // 32 * 32 + (padding if device is not None else 0)
+        thread = machine.clock.thread
+        spot = thread.spot or machine.here()
+        capacity = (size + 31) // 32 * 32
+        index = -1
         if device is not None:
+            capacity += padding
+            index = device.index
             if machine.requested.faults:
                 machine.requested.on_allocate(device, size, spot.place)
             if capacity > device.memory_total - device.memory_used:
                 raise self._full(size, device, KIND_NAMES[kind])
-        self._allocations += 1
+        self._allocations = number = self._allocations + 1
         mapping, offset, footprint = self._find_room(capacity, alignment, size, spot)
-        block = Block(
-            mapping,
-            offset,
-            size,
-            capacity,
-            footprint,
-            kind,
-            device.index if device is not None else -1,
-            self._allocations,
-            spot,
-        )
-        self.blocks.add(block)
         if device is not None:
             device.memory_used += capacity
-        self._note(block, size, spot)
+        block = Block(mapping, offset, size, capacity, footprint, kind, index, number, spot)
+        blocks, start = self.blocks.by_start, block.start
+        if start in blocks:
+            blocks[start] = block
+        else:
+            self.blocks.add(block)
+        self._note(block, size, spot, thread.now)
         return block
 
     def _full(self, size: int, device: Device, kind: str) -> MemoryFault:
@@ -156,6 +155,7 @@ class Memory:
 
     def reserve(self, mapping: Mapping) -> Block:
         """Enter addresses that have no memory yet: whoever uses them gets ``memory.not_mapped``."""
+        self.blocks.clear(mapping.address, mapping.address + mapping.size)
         return self._enter(mapping, mapping.size, -1, live=False)
 
     def adopt(self, mapping: Mapping, size: int, device: int) -> Block:
@@ -192,7 +192,7 @@ class Memory:
     def _find_room(self, capacity: int, alignment: int, size: int, spot: Spot) -> tuple[Mapping, int, int]:
         """A mapping, an offset in it and the bytes used up there."""
         small = capacity <= SMALL
-        unit = max(alignment, ALIGNMENT)
+        unit = alignment if alignment > ALIGNMENT else ALIGNMENT
         footprint = (capacity + unit - 1) // unit * unit if small else (capacity + PAGE - 1) // PAGE * PAGE
         waiting = self._reusable.get(footprint)
         if waiting:
@@ -212,13 +212,16 @@ class Memory:
 
     def _map(self, size: int, wanted: int, spot: Spot) -> Mapping:
         try:
-            return Mapping(size)
+            made = Mapping(size)
         except (MemoryError, OSError, OverflowError, ValueError):
             self.release_freed()
-        try:
-            return Mapping(size)
-        except (MemoryError, OSError, OverflowError, ValueError):
-            raise MemoryFault(diagnose("memory.host_exhausted", where=spot.place, size=wanted)) from None
+            try:
+                made = Mapping(size)
+            except (MemoryError, OSError, OverflowError, ValueError):
+                raise MemoryFault(diagnose("memory.host_exhausted", where=spot.place, size=wanted)) from None
+        # The host may give addresses that it took back before.
+        self.blocks.clear(made.address, made.address + made.size)
+        return made
 
     # -- freeing -------------------------------------------------------------------------------------
 
@@ -229,6 +232,12 @@ class Memory:
             MemoryFault: ``memory.double_free``, ``memory.wrong_free``, ``memory.free_inside`` or
                 ``memory.free_unknown``; nothing is freed then.
         """
+        block = self.blocks.by_start.get(address)
+        if block is not None and block.live and block.kind in kinds:
+            if block.copies is not None:
+                self._check_copies(block, 0, block.capacity, "freed", writing=True)
+            self.retire(block)
+            return
         spot = self._machine.here()
         block = self.blocks.find(address)
         if block is None:
@@ -249,34 +258,31 @@ class Memory:
                     right=FREERS[block.kind],
                 )
             )
-        if address != block.start:
-            raise MemoryFault(
-                diagnose(
-                    "memory.free_inside",
-                    where=spot.place,
-                    others=_others(block),
-                    memory=block.name,
-                    offset=address - block.start,
-                )
+        raise MemoryFault(
+            diagnose(
+                "memory.free_inside",
+                where=spot.place,
+                others=_others(block),
+                memory=block.name,
+                offset=address - block.start,
             )
-        if block.copies is not None:
-            self._check_copies(block, 0, block.capacity, "freed", writing=True)
-        self.retire(block)
+        )
 
     def retire(self, block: Block) -> None:
         """Mark a live block freed, poison it and put it into quarantine."""
         machine = self._machine
-        spot = machine.here()
+        thread = machine.clock.thread
+        spot = thread.spot or machine.here()
         block.live = False
         block.freed = spot
         if block.device >= 0:
             machine.devices[block.device].memory_used -= block.capacity
         assert block.mapping is not None
         poison(block.mapping, block.offset, block.capacity)
-        self._note(block, -block.size, spot)
+        self._note(block, -block.size, spot, thread.now)
         self._quarantine.append(block)
         self._quarantined += block.footprint
-        if self._quarantined > QUARANTINE_BYTES or len(self._quarantine) > QUARANTINE_BLOCKS:
+        if len(self._quarantine) > QUARANTINE_BLOCKS or self._quarantined > QUARANTINE_BYTES:
             self._relieve()
 
     def _relieve(self) -> None:
@@ -469,15 +475,12 @@ class Memory:
             )
         return found
 
-    def _note(self, block: Block, bytes: int, spot: Spot) -> None:
-        machine = self._machine
-        record = machine.record
-        record.memory.append(
-            block.device,
-            record.strings.number(_RECORDED[block.kind]),
-            machine.clock.thread.now,
-            block.number,
-            bytes,
-            spot.file,
-            spot.line,
-        )
+    def _note(self, block: Block, bytes: int, spot: Spot, now: int) -> None:
+        record = self._machine.record
+        name = _RECORDED[block.kind]
+        kind = record.strings.numbers.get(name) or record.strings.number(name)
+        file, line, _ = spot
+        rows = record.memory.new
+        rows.append((block.device, kind, now, block.number, bytes, file, line))
+        if len(rows) == BATCH:
+            record.memory.pack()

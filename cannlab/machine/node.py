@@ -25,6 +25,7 @@ from cannlab.machine.tasks import Task
 from cannlab.machine.work import Work
 from cannlab.soc import Soc
 from cannlab.trace import KernelTrace, Record, TaskKind
+from cannlab.trace.tables import BATCH
 
 STREAM_TIMEOUT = 507046
 """A wait for a stream ran into its timeout. Source: pyacl-semantics 4."""
@@ -81,8 +82,7 @@ class Machine:
 
     def here(self) -> Spot:
         """The learner's line of the call in progress."""
-        call = self.clock.thread.call
-        return call.spot if call is not None else self.spots.caller(2)
+        return self.clock.thread.spot or self.spots.caller(2)
 
     def host_cost(self, us: float) -> None:
         """Declare host work of the program: the calling thread's clock moves on by that many microseconds."""
@@ -111,24 +111,68 @@ class Machine:
 
     # -- recording -----------------------------------------------------------------------------------
 
-    def record_task(self, task: Task, start: int, end: int, work: Work) -> int:
+    def record_task(self, task: Task, start: int, end: int, work: Work) -> None:
         """The rows of a task that has run: itself, then a model's operators with it as parent."""
         stream = task.stream
-        return self.record_work(
+        if work.operators or work.kernel is not None:
+            self.record_work(
+                stream.context.device.index,
+                stream.number,
+                task.kind,
+                task.name,
+                start,
+                end,
+                work,
+                queued=task.queued,
+                spot=task.spot,
+                op_type=task.op_type,
+                core_type=task.core_type,
+                bytes=task.bytes,
+                blocks=task.blocks,
+            )
+            return
+        self.record_simple(
             stream.context.device.index,
             stream.number,
             task.kind,
             task.name,
+            task.op_type,
+            task.core_type,
+            task.queued,
             start,
             end,
-            work,
-            queued=task.queued,
-            spot=task.spot,
-            op_type=task.op_type,
-            core_type=task.core_type,
-            bytes=task.bytes,
-            blocks=task.blocks,
+            task.bytes,
+            task.blocks,
+            task.spot,
         )
+
+    def record_simple(
+        self,
+        device: int,
+        stream: int,
+        kind: TaskKind,
+        name: str,
+        op_type: str,
+        core_type: str,
+        queued: int,
+        start: int,
+        end: int,
+        bytes: int,
+        blocks: int,
+        spot: Spot,
+    ) -> None:
+        """Append finished work that has no operators and no kernel: one row of record.tasks."""
+        tasks, strings = self.record.tasks, self.record.strings
+        numbers = strings.numbers
+        try:
+            names = numbers[name], numbers[op_type], numbers[core_type]
+        except KeyError:
+            names = strings.number(name), strings.number(op_type), strings.number(core_type)
+        file, line, _ = spot
+        rows = tasks.new
+        rows.append((device, stream, kind, *names, queued, start, end, bytes, blocks, -1, -1, file, line))
+        if len(rows) == BATCH:
+            tasks.pack()
 
     def record_work(
         self,
@@ -270,12 +314,13 @@ class Machine:
                 self.report(leak)
 
 
-_current: Machine | None = None
+present: Machine | None = None
+"""This process's machine, once there is one; :func:`machine` makes it."""
 
 
 def machine() -> Machine:
     """This process's machine; made at the first use from ``CANNLAB_SOC`` and ``CANNLAB_DEVICES``."""
-    return _current if _current is not None else reset_machine()
+    return present if present is not None else reset_machine()
 
 
 def reset_machine(soc: str | None = None, devices: int | None = None, faults: str | None = None) -> Machine:
@@ -289,17 +334,17 @@ def reset_machine(soc: str | None = None, devices: int | None = None, faults: st
     Raises:
         CannlabError: ``soc.unknown``, ``soc.device_count`` or ``runtime.fault_grammar``.
     """
-    global _current
+    global present
     chosen = socs.current() if soc is None else socs.get(soc)
     count = socs.device_count() if devices is None else devices
-    host_threads.install(lambda: _current.clock if _current is not None else None)
-    if _current is None:
+    host_threads.install(lambda: present.clock if present is not None else None)
+    if present is None:
         atexit.register(_report_leaks)
-    _current = Machine(chosen, count, os.environ.get(VARIABLE, "") if faults is None else faults)
-    return _current
+    present = Machine(chosen, count, os.environ.get(VARIABLE, "") if faults is None else faults)
+    return present
 
 
 def _report_leaks() -> None:
     """Report the leaks of a program that forgot to finalize."""
-    if _current is not None:
-        _current.report_leaks()
+    if present is not None:
+        present.report_leaks()

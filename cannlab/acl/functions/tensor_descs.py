@@ -59,8 +59,7 @@ def element_size(dtype: int) -> int:
 def _dims(m: Machine, dims: Any) -> list[int]:
     """A list of ints as the wrapper takes it: TypeError for anything else, ValueError beyond 64 bits."""
     if not isinstance(dims, list) or not all(isinstance(dim, int) for dim in dims):
-        call = m.thread.call
-        raise TypeError(f"{call.name if call is not None else 'acl'} args parse failed")
+        raise TypeError(f"{m.thread.function} args parse failed")
     if any(not -(1 << 63) <= dim < 1 << 63 for dim in dims):
         raise ValueError("a dimension does not fit into 64 bits")
     if len(dims) > _MOST_DIMS:
@@ -70,8 +69,7 @@ def _dims(m: Machine, dims: Any) -> list[int]:
 
 def _ranges(m: Machine, ranges: Any) -> list[tuple[int, int]]:
     if not isinstance(ranges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in ranges):
-        call = m.thread.call
-        raise TypeError(f"{call.name if call is not None else 'acl'} args parse failed")
+        raise TypeError(f"{m.thread.function} args parse failed")
     return [(int(low), int(high)) for low, high in (_dims(m, pair) for pair in ranges)]
 
 
