@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import om as oms
-from cannlab.atc import causes, source
+from cannlab.atc import causes, precision, source
 from cannlab.atc.errors import atc_error
 from cannlab.errors import Diagnosis
 from cannlab.machine.executor import Model
@@ -30,7 +30,7 @@ from cannlab.profiler.plain_table import Column, PlainTable
 
 TOLERANCE = 0.02
 """Relative error (length of the difference over length of the reference) from which on a layer counts as bad."""
-SUFFIXES = ("/computed", "/half", "/float")
+SUFFIXES = ("/computed", "/wide", *(f"/{suffix}" for suffix in precision.SUFFIX.values()))
 """What the compiler appends to the name of a tensor of the model when it changes its type."""
 
 Values = Mapping[str, "NDArray[Any]"]

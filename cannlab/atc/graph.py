@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,14 @@ class Graph:
         self.inputs: list[str] = []
         self.outputs: list[str] = []
         self.types: dict[str, Type] = {}
+        self.open = False
+        """True if shapes are known only when the model runs."""
+        self.open_types: dict[str, Type] = {}
+        """The types as far as they are known without running, where shapes are open; ``types`` has references then."""
+        self.assumed = 0
+        """What a dimension that stays unknown is taken as from now on; 0 leaves it unknown."""
+        self.hints: dict[str, Type] = {}
+        """Types to take before that, where inference knows less."""
 
     @property
     def opset(self) -> int:
@@ -136,6 +144,31 @@ class Graph:
         dtype = dtypes.by_onnx(self.dtype(tensor))
         assert dtype is not None, tensor
         return dtype
+
+    def fixed_dims(self, tensor: str) -> tuple[int | None, ...]:
+        """Shape of a tensor after the preparation; None for a dimension that is known only when the model runs."""
+        shape = self.known_shape(tensor)
+        if not self.open or tensor in self.constants:
+            return shape
+        dims = self.open_types.get(tensor, (0, None))[1]
+        return (None,) * len(shape) if dims is None else dims
+
+    def copy(self) -> Graph:
+        """A graph of its own with the same tensors; arrays and attributes are shared."""
+        made = Graph(self.name, dict(self.opsets))
+        made.nodes = [
+            replace(node, inputs=list(node.inputs), outputs=list(node.outputs), attributes=dict(node.attributes))
+            for node in self.nodes
+        ]
+        made.constants, made.types = dict(self.constants), dict(self.types)
+        made.inputs, made.outputs = list(self.inputs), list(self.outputs)
+        made.open = self.open
+        return made
+
+    def is_quantised(self, node: Node) -> bool:
+        """True for a product of int8 tensors (of a model that AMCT made)."""
+        types = (self.dtype(name) for name in node.inputs[:2])
+        return node.op_type in ("Conv", "MatMul") and all(dtype == TensorProto.INT8 for dtype in types)
 
     def fresh(self, stem: str) -> str:
         """A name that no node and no tensor has."""
@@ -245,8 +278,20 @@ class Graph:
         customs = [node for node in self.nodes if self.custom(node) is not None]
         self._infer_once()
         for node in customs:
+            if self.open and any(self.shape(name) is None for name in node.inputs if name):
+                continue
             self._infer_custom(node)
             self._infer_once()
+        for node in self.nodes:
+            if self.is_quantised(node):
+                # The cube adds products of bytes in int32; ONNX's own Conv and MatMul know no bytes.
+                self.types[node.outputs[0]] = (int(TensorProto.INT32), self.types[node.outputs[0]][1])
+        if self.assumed:
+            for name, (dtype, dims) in self.types.items():
+                if dims is None or None in dims:
+                    dims = self.hints.get(name, (dtype, dims))[1]
+                known = tuple(self.assumed if dim is None else dim for dim in dims or ())
+                self.types[name] = (dtype, known)
 
     def custom(self, node: Node) -> custom_ops.CustomOp | None:
         """The registered custom operator of a node."""

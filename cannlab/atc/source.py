@@ -14,6 +14,18 @@ from cannlab.errors import diagnose
 from cannlab.om.container import MAGIC, REAL_MAGIC
 
 
+def require_file(path: str, option: str) -> None:
+    """Check that a file named by an option exists. Raises AtcError ``atc.no_file``."""
+    file = Path(path)
+    try:
+        found = file.exists()
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise atc_error("not_opened", path=path, option=option, reason=reason) from problem
+    if not found:
+        raise atc_error("no_file", path=path, option=option, reason=_where(file))
+
+
 def read_file(path: str, option: str) -> bytes:
     """The bytes of a file named by an option.
 

@@ -1,8 +1,9 @@
-"""Carrying fp16 in fp32: rewrites a lowered graph so that ONNX Runtime rounds where the chip does.
+"""Carrying fp16 and bf16 in fp32: rewrites a lowered graph so that ONNX Runtime rounds where the chip does.
 
-Each fp16 tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact anyway,
-a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair, because it
-loses precision. The graph is cut at custom operators; between the parts fp16 tensors are real fp16 arrays.
+Each 16-bit float tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact
+anyway, a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair,
+because it loses precision. The graph is cut at custom operators; between the parts fp16 tensors are real fp16 arrays
+(bf16 ones go in and out as fp32, because ONNX Runtime takes no numpy array of bf16).
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ EXACT = frozenset(
 )
 """ONNX types whose results are fp16 values if their inputs are: they move or choose values, or round to integers."""
 
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""The 16-bit float types."""
+
 INLINE_BYTES = 1024
 """Constants up to this size stay in the graph (ONNX Runtime reads shapes from them while it builds the session)."""
 
@@ -36,14 +40,16 @@ class Part:
     Attributes:
         model: the rewritten graph; initializers in ``weights`` are empty in it.
         weights: large constants by name, fp16 ones as fp32.
-        inputs: tensors that it reads, by the names of the lowered graph, in the lowered graph's types.
-        outputs: tensors that it gives.
+        inputs: tensors that it reads, by the names of the lowered graph, in the lowered graph's types (bf16 as fp32).
+        outputs: tensors that it gives, and the name under which the rewritten graph gives each.
+        shapes: tensors whose shapes it gives too, and the names of those outputs.
     """
 
     model: onnx.ModelProto
     weights: Mapping[str, NDArray[Any]]
     inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    shapes: Mapping[str, str]
 
 
 class Lowered:
@@ -61,6 +67,8 @@ class Lowered:
         self.inputs = tuple(info.name for info in graph.input)
         self.outputs = tuple(info.name for info in graph.output)
         self.rounded = {node for task in om.tasks for node in task.rounded}
+        self.sized = frozenset(_plain_names(om, self.infos)) if om.dynamic else frozenset[str]()
+        """Tensors whose shapes the time model needs once the model ran."""
         self.task_of = {node: number for number, task in enumerate(om.tasks) for node in task.lowered}
         self.consumers: dict[str, list[onnx.NodeProto]] = {}
         for node in graph.node:
@@ -74,8 +82,8 @@ class Lowered:
         return int(self.infos[name].type.tensor_type.elem_type)
 
     def is_half(self, name: str) -> bool:
-        """True for an fp16 tensor."""
-        return bool(name) and self.type_of(name) == TensorProto.FLOAT16
+        """True for an fp16 or bf16 tensor."""
+        return bool(name) and self.type_of(name) in HALVES
 
     def leaves(self, name: str, node: onnx.NodeProto) -> bool:
         """True if a tensor that ``node`` writes is read outside its fused operator, or stored inside it."""
@@ -84,6 +92,17 @@ class Lowered:
         task = self.task_of.get(node.name)
         readers = self.consumers.get(name, ())
         return task is None or name in self.outputs or any(self.task_of.get(reader.name) != task for reader in readers)
+
+
+def _plain_names(om: OmModel, known: Mapping[str, Any]) -> set[str]:
+    """Names in the graph of the tensors that operators read and write; a changed layout is a suffix of the name."""
+    names = {tensor.name for task in om.tasks for tensor in (*task.inputs, *task.outputs)}
+    return {plain_name(name, known) for name in names}
+
+
+def plain_name(name: str, known: Mapping[str, Any]) -> str:
+    """The name of an operator's tensor in the graph."""
+    return name if name in known else name.rpartition(":")[0]
 
 
 def split(lowered: Lowered, is_custom: Callable[[onnx.NodeProto], bool]) -> list[Part | onnx.NodeProto]:
@@ -125,18 +144,35 @@ class _Rewriter:
                 self.exact.add(name)
         for node in self.run:
             self.rewrite(node, outputs)
+        gives = {name: f"{name}/f32" if self.is_bf16(name) else name for name in outputs}
+        shapes = {name: f"{name}/shape" for name in sorted(self.lowered.sized & written)}
+        for name, target in shapes.items():
+            self.nodes.append(helper.make_node("Shape", [self.carrier(name)], [target], target))
         used = [name for name in read if name in self.lowered.constants]
         initializers, weights = self.constants(used)
         graph = helper.make_graph(
             self.nodes,
             "part",
-            [self.lowered.infos[name] for name in inputs],
-            [self.lowered.infos[name] for name in outputs],
+            [self.info(name, name) for name in inputs],
+            [self.info(name, given) for name, given in gives.items()]
+            + [helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in shapes.values()],
             initializers,
         )
         model = helper.make_model(graph, opset_imports=list(self.lowered.model.opset_import))
         model.ir_version = self.lowered.model.ir_version
-        return Part(model, weights, inputs, outputs)
+        return Part(model, weights, inputs, gives, shapes)
+
+    def is_bf16(self, name: str) -> bool:
+        return self.lowered.type_of(name) == int(TensorProto.BFLOAT16)
+
+    def info(self, name: str, given: str) -> onnx.ValueInfoProto:
+        """A tensor's type at the border of the part."""
+        info = onnx.ValueInfoProto()
+        info.CopyFrom(self.lowered.infos[name])
+        info.name = given
+        if self.is_bf16(name):
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+        return info
 
     def carrier(self, name: str) -> str:
         """The name under which the rewritten nodes read a tensor."""
@@ -153,7 +189,7 @@ class _Rewriter:
         del copy.input[:], copy.output[:]
         copy.input.extend(self.carrier(name) for name in node.input)
         for attribute in copy.attribute:
-            if attribute.name in ("dtype", "to") and attribute.i == TensorProto.FLOAT16:
+            if attribute.name in ("dtype", "to") and attribute.i in HALVES:
                 attribute.i = TensorProto.FLOAT
         exact = node.op_type in EXACT and all(
             name in self.exact or name in lowered.constants for name in node.input if lowered.is_half(name)
@@ -166,12 +202,12 @@ class _Rewriter:
                 copy.output.append(f"{name}/f32")
                 if exact:
                     self.exact.add(name)
-                if name in outputs:
+                if name in outputs and not self.is_bf16(name):
                     after.append((f"{name}/f32", name, TensorProto.FLOAT16))
             else:
                 copy.output.append(f"{name}/raw")
                 self.exact.add(name)
-                after.append((f"{name}/raw", name, TensorProto.FLOAT16))
+                after.append((f"{name}/raw", name, lowered.type_of(name)))
                 after.append((name, f"{name}/f32", TensorProto.FLOAT))
         self.nodes.append(copy)
         for source, target, to in after:
@@ -183,7 +219,7 @@ class _Rewriter:
         weights: dict[str, NDArray[Any]] = {}
         for name in names:
             array = self.lowered.constants[name]
-            if array.dtype == np.float16:
+            if array.dtype.name in ("float16", "bfloat16"):
                 array = array.astype(np.float32)
             if array.nbytes <= INLINE_BYTES:
                 initializers.append(numpy_helper.from_array(array, name))

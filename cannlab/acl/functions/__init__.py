@@ -1,6 +1,7 @@
 """The bodies of the pyACL functions, a file for each concept. Importing the package registers all of them."""
 
 from cannlab.acl.functions import (
+    aipp,
     allocators,
     callbacks,
     contexts,
@@ -15,6 +16,7 @@ from cannlab.acl.functions import (
     exceptions,
     execution,
     float16,
+    gears,
     host_pointers,
     host_threads,
     last_errors,
@@ -34,6 +36,7 @@ from cannlab.acl.functions import (
 )
 
 __all__ = [
+    "aipp",
     "allocators",
     "callbacks",
     "contexts",
@@ -48,6 +51,7 @@ __all__ = [
     "exceptions",
     "execution",
     "float16",
+    "gears",
     "host_pointers",
     "host_threads",
     "last_errors",

@@ -54,6 +54,9 @@ def run_split(w: Wiring, report: Report) -> None:
         if len(split.outputs) <= MOST:
             continue
         axis = int(split.get("axis", 0)) % len(w.graph.known_shape(split.inputs[0]))
+        if any(w.graph.fixed_dims(name)[axis] is None for name in split.outputs):
+            report.refuse(split, "the sizes of the pieces are known only when the model runs")
+            continue
         pieces = [split.outputs[at : at + MOST] for at in range(0, len(split.outputs), MOST)]
         middle: list[str] = []
         sizes: list[int] = []
