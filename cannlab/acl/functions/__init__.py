@@ -3,6 +3,7 @@
 from cannlab.acl.functions import (
     aipp,
     allocators,
+    blas,
     callbacks,
     contexts,
     core_limits,
@@ -25,6 +26,8 @@ from cannlab.acl.functions import (
     model_configs,
     model_descs,
     notifies,
+    operator_attrs,
+    operators,
     registered_host,
     session,
     stream_attributes,
@@ -38,6 +41,7 @@ from cannlab.acl.functions import (
 __all__ = [
     "aipp",
     "allocators",
+    "blas",
     "callbacks",
     "contexts",
     "core_limits",
@@ -60,6 +64,8 @@ __all__ = [
     "model_configs",
     "model_descs",
     "notifies",
+    "operator_attrs",
+    "operators",
     "registered_host",
     "session",
     "stream_attributes",
