@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 VARIABLE = "CANNLAB_FAULT"
 _FORM = re.compile(r"(oom|aicore|lost)@([1-9]\d{0,8})(\+?)(?::(\d{1,4}))?|slow\*([1-9]\d{0,6})(?::(\d{1,4}))?")
 _COMPUTING = (TaskKind.KERNEL, TaskKind.MODEL, TaskKind.OPERATOR)
-_VECTOR = "AI_VECTOR_CORE"
+_VECTOR, _DVPP = "AI_VECTOR_CORE", "DVPP"
 
 
 @dataclass
@@ -96,7 +96,7 @@ class RequestedFaults:
         if self._due("lost", device.index) is not None:
             device.lost = True
         check_alive(device, where)
-        if kind in _COMPUTING:
+        if kind in _COMPUTING and core_type != _DVPP:
             fault = self._due("aicore", device.index)
             if fault is not None:
                 rule = "runtime.vector_exception" if core_type == _VECTOR else "runtime.aicore_exception"
