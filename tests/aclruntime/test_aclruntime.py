@@ -163,3 +163,66 @@ def test_a_requested_fault_reaches_the_client(path) -> None:
     with pytest.raises(RuntimeError, match="507011"):
         session.run(["y"], feeds)
     session.run(["y"], feeds)
+
+
+# -- gears and ranges --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def convert(tmp_path, monkeypatch):
+    """y = relu(x) + 1 of any batch and size, compiled with options."""
+    from cannlab import atc
+
+    monkeypatch.chdir(tmp_path)
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 1, "h", "w"]) for name in "xy"]
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
+    nodes = [helper.make_node("Relu", ["x"], ["r"], "relu"), helper.make_node("Add", ["r", "one"], ["y"], "add")]
+    graph = helper.make_graph(nodes, "net", info[:1], info[1:], [one])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), "net.onnx")
+
+    def run(*options: str) -> str:
+        base = ("--model=net.onnx", "--framework=5", "--output=net", "--soc_version=Ascend910B1")
+        assert atc.main([*base, *options]) == 0
+        return "net.om"
+
+    return run
+
+
+def relu_one(session: aclruntime.InferenceSession, *shape: int) -> None:
+    x = np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
+    (output,) = session.run([session.get_outputs()[0].name], [aclruntime.Tensor(x)])
+    output.to_host()
+    np.testing.assert_array_equal(np.array(output), np.maximum(x, 0) + 1)
+
+
+def test_gears_of_the_batch(convert) -> None:
+    session = open_session(convert("--input_shape=x:-1,1,4,4", "--dynamic_batch_size=1,2,4"))
+    (desc,) = session.get_inputs()
+    assert desc.shape == [-1, 1, 4, 4]
+    assert session.get_max_dym_batchsize() == 4
+    for batch in (2, 1, 4):
+        session.set_dynamic_batchsize(batch)
+        relu_one(session, batch, 1, 4, 4)
+    session.set_staticbatch()
+    relu_one(session, 4, 1, 4, 4)
+    with pytest.raises(RuntimeError, match="3 is no gear"):
+        session.set_dynamic_batchsize(3)
+
+
+def test_gears_of_the_image_and_of_dims(convert) -> None:
+    session = open_session(convert("--input_shape=x:1,1,-1,-1", "--dynamic_image_size=4,8;6,2"))
+    session.set_dynamic_hw(6, 2)
+    relu_one(session, 1, 1, 6, 2)
+    session = open_session(convert("--input_shape=x:-1,1,4,-1", "--input_format=ND", "--dynamic_dims=1,8;2,4"))
+    session.set_dynamic_dims("x:2,1,4,4")
+    relu_one(session, 2, 1, 4, 4)
+
+
+def test_ranges(convert) -> None:
+    session = open_session(convert("--input_shape=x:1~8,1,4,4"))
+    for batch in (3, 8):
+        session.set_dynamic_shape(f"x:{batch},1,4,4")
+        session.set_custom_outsize([100000])
+        relu_one(session, batch, 1, 4, 4)
+    with pytest.raises(RuntimeError, match="all inputs"):
+        session.set_dynamic_shape("other:1,1,4,4")
