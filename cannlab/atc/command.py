@@ -35,6 +35,7 @@ from cannlab.atc.passes import result, switches
 from cannlab.atc.precision_lists import Lists
 from cannlab.errors import CannlabError
 from cannlab.machine import custom_ops
+from cannlab.om.model import graphs
 from cannlab.soc import Soc
 
 FAILED = 255
@@ -217,9 +218,10 @@ def _chip(chosen: Options, soc: Soc) -> dict[str, int]:
 def _named_for_host(chosen: Options, made: om.OmModel, target: Path) -> Path:
     """An om that holds code for the host (a custom operator's) is named for the machine, if the options name it."""
     host = [chosen["host_env_os"], chosen["host_env_cpu"]]
-    graph = made.graph().graph
-    opsets = {item.domain or "ai.onnx": item.version for item in made.graph().opset_import}
-    found = (custom_ops.find(node.domain, node.op_type, opsets.get(node.domain or "ai.onnx")) for node in graph.node)
+    model = made.graph()
+    opsets = {item.domain or "ai.onnx": item.version for item in model.opset_import}
+    nodes = (node for part in graphs(model.graph) for node in part.node)
+    found = (custom_ops.find(node.domain, node.op_type, opsets.get(node.domain or "ai.onnx")) for node in nodes)
     if not all(host) or all(op is None or custom_ops.is_built_in(op) for op in found):
         return target
     return target.with_name(f"{target.stem}_{host[0]}_{host[1]}.om")
@@ -235,7 +237,7 @@ def _check_only(chosen: Options) -> None:
     _require_framework(chosen)
     model = source.load(chosen["model"], chosen["framework"])
     _report(chosen, model, only_failed=False)
-    parse.parse(model, support.family(_soc(chosen["soc_version"] or socs.DEFAULT_SOC)))
+    parse.parse(model, [])
 
 
 def _report(chosen: Options, model: onnx.ModelProto, *, only_failed: bool) -> None:

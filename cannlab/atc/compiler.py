@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,14 +14,15 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import __version__
-from cannlab.atc import aipp_config, engines, gears, order, outputs, parse, precision, shapes, support, tasks
-from cannlab.atc.errors import atc_error
+from cannlab.atc import aipp_config, engines, gears, order, outputs, parse, precision, settle, shapes, support, tasks
+from cannlab.atc.errors import AtcError, atc_error
 from cannlab.atc.gears import Gears
 from cannlab.atc.graph import Graph
 from cannlab.atc.node_precision import Overrides
 from cannlab.atc.passes import constant_folding, gemm, registry, remove_identity, transposes
-from cannlab.atc.passes.report import Effect, Report
+from cannlab.atc.passes.report import Effect, Report, merged
 from cannlab.atc.passes.switches import Switches
+from cannlab.atc.plugins.check import Plugins
 from cannlab.atc.precision_lists import Lists
 from cannlab.atc.shapes import Dims
 from cannlab.atc.wiring import Wiring
@@ -135,26 +137,41 @@ def compile_model(model: onnx.ModelProto, request: Request, log: Callable[[str, 
         AtcError: every rule of the steps.
     """
     wanted, planned = plan(request)
-    graph = parse.parse(model, support.family(request.soc))
-    graph.detach()
-    del model  # its weights are in the graph now
+    plugins = Plugins(request.soc)
+    with _noted(plugins):
+        graph = parse.parse(model, plugins.notes)
+        graph.detach()
+        del model  # its weights are in the graph now
+        for part in graph.walk():
+            plugins.parse(part)
     log("info", f"parsed {len(graph.nodes)} nodes, {len(graph.constants)} constants, opset {graph.opset}")
     if request.dynamic.get("range"):
         wanted = shapes.parse_range(request.dynamic["range"], graph.inputs)
     shapes.check(graph, wanted)
-    weights = _Weights(shared=planned is not None)
+    branches = any(node.branches for node in graph.nodes)
+    weights = _Weights(shared=planned is not None or branches)
     if planned is None:
-        made = [_compile(graph, wanted, request, log, weights)]
+        made = [_compile(graph, wanted, request, log, weights, plugins)]
     else:
         made = []
         images = max(dims[name][0] for dims in planned.shapes for name in dims if dims[name])
         for values, dims in zip(planned.values, planned.shapes, strict=True):
             log("info", f"gear {len(made)}: {','.join(map(str, values))}")
             fixed = {name: tuple((dim, dim) for dim in shape) for name, shape in dims.items()}
-            made.append(_compile(graph.copy(), fixed, request, log, weights, images=images, gear=values))
+            own = plugins.copy()
+            made.append(_compile(graph.copy(), fixed, request, log, weights, own, images=images, gear=values))
     shown = made[largest([compiled.variant for compiled in made])]
     om = _om(made, shown, planned, request, weights)
     return Result(om, shown.warnings, tuple(shown.reports))
+
+
+@contextmanager
+def _noted(plugins: Plugins) -> Iterator[None]:
+    """What was converted into something else may be why a later step fails: it is told with the error."""
+    try:
+        yield
+    except AtcError as error:
+        raise AtcError([*error.diagnoses, *plugins.notes]) from error
 
 
 def _compile(
@@ -163,9 +180,26 @@ def _compile(
     request: Request,
     log: Callable[[str, str], None],
     weights: _Weights,
+    plugins: Plugins,
     *,
     images: int = 0,
     gear: tuple[int, ...] = (),
+) -> _Compiled:
+    """:func:`_steps`, with what the plugins note beside an error."""
+    with _noted(plugins):
+        return _steps(graph, wanted, request, log, weights, plugins, images=images, gear=gear)
+
+
+def _steps(
+    graph: Graph,
+    wanted: Mapping[str, Dims],
+    request: Request,
+    log: Callable[[str, str], None],
+    weights: _Weights,
+    plugins: Plugins,
+    *,
+    images: int,
+    gear: tuple[int, ...],
 ) -> _Compiled:
     """The steps for one set of shapes."""
     soc, family = request.soc, support.family(request.soc)
@@ -175,8 +209,9 @@ def _compile(
     half = frozenset(request.half_inputs)
     aipp = aipp_config.insert(graph, request.aipp, soc, half_inputs=half, images=images)
     declared = _declared(graph, request)
-    reports = _prepare(graph, shapes.references(wanted), soc, log, may_open=not gear)
-    order.sort(graph, request.order)
+    reports = _prepare(graph, shapes.references(wanted), soc, plugins, log, may_open=not gear)
+    for part in graph.walk():
+        order.sort(part, request.order)
     reports += _fuse(graph, registry.GRAPH, request, family, log)
     lowering = precision.lower(
         graph,
@@ -203,14 +238,17 @@ def _compile(
         tasks=found,
         graph_bytes=_graph(graph, weights).SerializeToString(deterministic=True),
     )
-    return _Compiled(variant, tuple(placement.warnings), reports, aipp, graph.name, graph.open)
+    return _Compiled(variant, (*placement.warnings, *plugins.notes), reports, aipp, graph.name, graph.open)
 
 
 def _fuse(graph: Graph, kind: str, request: Request, family: str, log: Callable[[str, str], None]) -> list[Report]:
-    """Run the fusion passes of a kind."""
-    w = Wiring(graph, family)
-    reports = registry.run_all(w, kind, request.switches.enabled)
-    w.commit()
+    """Run the fusion passes of a kind on the graph and its branches."""
+    found, taken = [], graph.names()
+    for part in list(graph.walk()):
+        w = Wiring(part, family, taken)
+        found += registry.run_all(w, kind, request.switches.enabled)
+        w.commit()
+    reports = merged(found)
     for report in reports:
         log("info", f"{report.name} took effect {report.effect_times} times")
         for node, reason in report.refused:
@@ -235,30 +273,44 @@ def _prepare(
     graph: Graph,
     references: Mapping[str, tuple[int, ...]],
     soc: Soc,
+    plugins: Plugins,
     log: Callable[[str, str], None],
     *,
     may_open: bool,
 ) -> list[Report]:
-    """Infer shapes, and leave only operators that run."""
+    """Infer shapes, apply the plugins' rules, and leave only operators that run."""
     graph.drop_dead()
-    named = {node.name for node in graph.nodes}
-    constant_folding.run(graph)
-    folded = sorted(named - {node.name for node in graph.nodes})
+    named = _names(graph)
+    settle.settle(graph, plugins)
+    folded = sorted(named - _names(graph))
+    parts = list(graph.walk())
+
+    def prepared(name: str, run: Callable[[Wiring, Report], None]) -> list[Report]:
+        return merged(report for part in parts for report in registry.prepare(part, {name: run}))
+
+    reports = prepared(remove_identity.NAME, remove_identity.run)
     _close(graph, references, soc, log, may_open=may_open)
-    steps = {remove_identity.NAME: remove_identity.run, transposes.NAME: transposes.run}
-    reports = registry.prepare(graph, steps)
-    if gemm.run(graph):
-        graph.infer()
+    if graph.open:
+        plugins.note_unjudged()
+    reports += prepared(transposes.NAME, transposes.run)
+    for part in parts:
+        if gemm.run(part):
+            part.infer()
     if folded:
         found = [Effect((name,), "") for name in folded]
         reports.insert(0, Report(constant_folding.NAME, "Preparation", found))
     for report in reports:
         log("info", f"{report.name} took effect {report.effect_times} times")
-    for node in graph.nodes:
-        for name in filter(None, (*node.inputs, *node.outputs)):
-            if dtypes.by_onnx(graph.dtype(name)) is None:
-                raise parse.type_error(name, graph.dtype(name))
+    for part in parts:
+        for _, name in part.uses():
+            if dtypes.by_onnx(part.dtype(name)) is None:
+                raise parse.type_error(name, part.dtype(name))
     return reports
+
+
+def _names(graph: Graph) -> set[str]:
+    """Names of the nodes of a graph and its branches."""
+    return {node.name for part in graph.walk() for node in part.nodes}
 
 
 def _close(
@@ -271,14 +323,18 @@ def _close(
 ) -> None:
     """Give a graph whose shapes stay open a reference shape everywhere; what is fixed is in ``open_types`` then.
 
-    What depends on the data (NonZero) leaves shapes open too.
+    What depends on the data (NonZero) leaves shapes open too. Branches have shapes that are fixed.
     """
-    unknown = [
-        (node, name)
-        for node in graph.nodes
-        for name in filter(None, (*node.inputs, *node.outputs))
-        if graph.shape(name) is None
-    ]
+    unknown = []
+    for part in graph.walk():
+        for node, name in part.uses():
+            if part.shape(name) is not None:
+                continue
+            if part.dtype(name) == TensorProto.UNDEFINED:
+                raise atc_error("no_tensor", node=node.name, op_type=node.op_type, tensor=name)
+            if node.branches or part is not graph:
+                raise atc_error("open_branch", node=node.name, op_type=node.op_type, tensor=name)
+            unknown.append((node, name))
     graph.open = graph.open or bool(unknown)
     if not graph.open:
         return
@@ -299,7 +355,7 @@ def _close(
 def _known_at_reference(graph: Graph) -> dict[str, tuple[int, tuple[int | None, ...] | None]]:
     """Types at the reference shapes: what depends on shapes only can be computed there."""
     there = graph.copy()
-    constant_folding.run(there)
+    settle.settle(there, None)
     folded = {name: (there.dtype(name), there.shape(name)) for name in there.constants}
     return {**folded, **there.types}
 
@@ -411,9 +467,9 @@ class _Weights:
 
 
 def _graph(graph: Graph, weights: _Weights) -> onnx.ModelProto:
-    """The graph of the om; its large constants go into the weights."""
+    """The graph of the om, with the constants of its branches too; large ones go into the weights."""
     places: list[onnx.TensorProto] = []
-    for name, constant in graph.constants.items():
+    for name, constant in ((name, array) for part in graph.walk() for name, array in part.constants.items()):
         array = np.ascontiguousarray(constant)
         if array.nbytes <= INLINE_BYTES:
             places.append(numpy_helper.from_array(array.reshape(constant.shape), name))
@@ -427,36 +483,46 @@ def _graph(graph: Graph, weights: _Weights) -> onnx.ModelProto:
     model = graph.to_onnx()
     graph.constants = constants
     model.graph.initializer.extend(places)
-    _integer_products(graph, model.graph)
+    model.graph.initializer.extend(_integer_products(graph, model.graph))
     if graph.open:
         _open(model.graph, graph)
     return model
 
 
-def _integer_products(graph: Graph, made: onnx.GraphProto) -> None:
-    """Products of int8 tensors by the operators that ONNX has for them; a bias is added behind."""
+def _integer_products(graph: Graph, made: onnx.GraphProto) -> list[onnx.TensorProto]:
+    """Products of int8 tensors by the operators that ONNX has for them, in the branches too; a bias is added behind.
+
+    Returns:
+        The biases.
+    """
+    biases: list[onnx.TensorProto] = []
+    for node, proto in zip(graph.nodes, made.node, strict=True):
+        inner = {item.name: item.g for item in proto.attribute if item.name in node.branches}
+        for name, branch in node.branches.items():
+            biases += _integer_products(branch, inner[name])
     quantised = {node.name for node in graph.nodes if graph.is_quantised(node)}
-    nodes = list(made.node) if quantised else []
-    if not nodes:
-        return
+    if not quantised:
+        return biases
+    nodes = list(made.node)
     del made.node[:]
-    for node in nodes:
-        made.node.append(node)
-        if node.name not in quantised:
+    for item in nodes:
+        made.node.append(item)
+        if item.name not in quantised:
             continue
         product = made.node[-1]
         product.op_type += "Integer"
-        if len(node.input) > 2 and node.input[2]:
+        if len(item.input) > 2 and item.input[2]:
             bias = product.input.pop()
             constant = graph.constants[bias].astype(np.int32)
-            shape = (-1, *[1] * (len(graph.known_shape(node.output[0])) - 2))
+            shape = (-1, *[1] * (len(graph.known_shape(item.output[0])) - 2))
             target, product.output[0] = product.output[0], f"{product.output[0]}/product"
-            made.initializer.append(numpy_helper.from_array(constant.reshape(shape), f"{bias}/{node.name}"))
-            names = [product.output[0], f"{bias}/{node.name}"]
-            made.node.append(helper.make_node("Add", names, [target], f"{node.name}/bias"))
+            biases.append(numpy_helper.from_array(constant.reshape(shape), f"{bias}/{item.name}"))
+            names = [product.output[0], f"{bias}/{item.name}"]
+            made.node.append(helper.make_node("Add", names, [target], f"{item.name}/bias"))
             made.value_info.append(
                 helper.make_tensor_value_info(product.output[0], TensorProto.INT32, graph.known_shape(target))
             )
+    return biases
 
 
 def _open(made: onnx.GraphProto, graph: Graph) -> None:

@@ -59,7 +59,7 @@ class Overrides:
         if found is None:
             return None
         node = nodes[0]
-        known = support.of_node(node.domain, node.op_type, node.kernel)
+        known = support.of_node(node.domain, node.known_as, node.kernel)
         types = known.cores.get(family, ()) if known is not None else ()
         for dtype in found:
             if (node.op_type not in support.LOCAL or node.kernel) and _KERNEL_NAME[dtype] not in types:
@@ -68,8 +68,8 @@ class Overrides:
         return found
 
     def unused(self, graph: Graph) -> tuple[str, ...]:
-        """Entries that no operator of the graph answers to."""
-        present = {key for node in graph.nodes for key in _keys(graph, node)}
+        """Entries that no operator of the graph and its branches answers to."""
+        present = {key for part in graph.walk() for node in part.nodes for key in _keys(part, node)}
         return tuple(sorted((self.kept | self.given.keys()) - present))
 
 

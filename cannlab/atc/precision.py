@@ -119,7 +119,9 @@ def choose(
         if custom is builtin_ops.AIPP:
             return Compute.HALF
         return Compute.HALF if custom.float16 and mode == "force_fp16" else Compute.KEEP
-    known = support.of_node(node.domain, node.op_type, node.kernel)
+    if node.branches:
+        return Compute.HALF if mode == "force_fp16" else Compute.KEEP
+    known = support.of_node(node.domain, node.known_as, node.kernel)
     types = known.cores.get(family, ()) if known is not None else ()
     local = node.op_type in support.LOCAL and not node.kernel
     half, full, short = (local or name in types for name in ("float16", "float32", "bfloat16"))
@@ -162,7 +164,8 @@ def lower(
     lists: Lists | None = None,
     overrides: Overrides | None = None,
 ) -> Lowering:
-    """Lower the float32 tensors of a graph, and put Casts where types meet. Types of the graph are updated.
+    """Lower the float32 tensors of a graph, and put Casts where types meet; then its branches, which read and write
+    what the If around them does. Types of the graph are updated.
 
     Args:
         graph: with types of all tensors; inputs in the types of the model.
@@ -176,7 +179,19 @@ def lower(
     Raises:
         AtcError: rules ``atc.custom_types`` if a file gives a type that an operator cannot take.
     """
-    return _Lowerer(graph, declared, clip, lists or Lists.of(family), overrides or Overrides()).run(mode, family)
+    lists, overrides = lists or Lists.of(family), overrides or Overrides()
+    found = [_Lowerer(graph, declared, clip, lists, overrides).run(mode, family)]
+    for node in graph.nodes:
+        for branch in node.branches.values():
+            types = dict(zip(branch.inputs, map(graph.dtype, node.inputs[1:]), strict=True))
+            types.update(zip(branch.outputs, map(graph.dtype, node.outputs), strict=True))
+            found.append(lower(branch, mode, family, types, clip=clip, lists=lists, overrides=overrides))
+    return Lowering(
+        sum(item.casts for item in found),
+        tuple(name for item in found for name in item.clipped),
+        tuple(name for item in found for name in item.overflowed),
+        found[0].unused,
+    )
 
 
 class _Lowerer:

@@ -17,7 +17,7 @@ from cannlab.atc.passes import matmul_graph
 from cannlab.atc.passes.channels import is_depthwise
 from cannlab.atc.wiring import Wiring
 from cannlab.machine import builtin_ops, custom_ops
-from cannlab.om import Cost, Format, OmTensor, Task
+from cannlab.om import Cost, Format, OmTensor, Task, branch_label
 from cannlab.soc import Soc
 
 FIVE_D = frozenset(("Conv", "MaxPool", "AveragePool", "BatchNormalization", "GlobalAveragePool", "GlobalMaxPool"))
@@ -89,7 +89,8 @@ def work_size(tasks: tuple[Task, ...], *, reuse: bool = True) -> int:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, placement: Placement, soc: Soc, small_channel: bool) -> None:
+    def __init__(self, graph: Graph, placement: Placement, soc: Soc, small_channel: bool, within: str = "") -> None:
+        self.within = within
         self.graph = graph
         self.w = Wiring(graph)
         self.small_channel = small_channel
@@ -104,14 +105,27 @@ class _Builder:
 
     def build(self) -> tuple[Task, ...]:
         for nodes in self.groups():
-            if self.placement.core_of[_leader(nodes).name] == engines.LOCAL:
-                self.local(nodes[0])
+            leader = _leader(nodes)
+            if leader.branches:
+                self.control(leader)
+            elif self.placement.core_of[leader.name] == engines.LOCAL:
+                self.local(leader)
             else:
                 self.task(nodes)
         for name in self.graph.outputs:
             if self.format_of.get(name) == Format.NC1HWC0:
                 self.as_format(name, self.plain(name))
-        return tuple(self.tasks)
+        return tuple(replace(task, within=task.within or self.within) for task in self.tasks)
+
+    def control(self, node: Node) -> None:
+        """An If: what its branches read and what it writes is in plain layout; the operators of both follow."""
+        for name in node.inputs:
+            if self.format_of.get(name) == Format.NC1HWC0:
+                self.as_format(name, self.plain(name))
+        for key, branch in node.branches.items():
+            label = branch_label(node.name, key)
+            self.tasks += _Builder(branch, self.placement, self.soc, self.small_channel, label).build()
+        self.format_of.update((name, self.plain(name)) for name in node.outputs)
 
     def groups(self) -> list[list[Node]]:
         """The nodes of each fused operator; an operator comes after those whose results it reads."""
@@ -174,7 +188,7 @@ class _Builder:
             return self.tensor(name, have)
         key = (name, format)
         if key not in self.transdata:
-            number = len(self.transdata)
+            number = f"{self.within.replace('/', '_')}{'_' if self.within else ''}{len(self.transdata)}"
             source = self.tensor(name, have)
             target = replace(source, name=f"{name}:{format.name}", format=format)
             core = engines.AI_VECTOR_CORE if self.soc.split else engines.AI_CORE
@@ -230,7 +244,7 @@ class _Builder:
             bytes_weights=weights,
             element_bytes=max((tensor.type.size for tensor in inputs), default=2),
         )
-        elements = prod(graph.known_shape(leader.outputs[0]))
+        elements = prod(graph.known_shape(next(name for name in leader.outputs if name)))
         if custom is not None:
             return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader))
         if leader.op_type == "Conv":
@@ -251,6 +265,12 @@ class _Builder:
             batch = 1 if together else prod((right if len(right) > 2 else left)[:-2])
             m = max(1, elements // (n * batch))
             return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=self.w.kernel_type(leader).size)
+        if leader.op_type in ("LSTM", "GRU"):
+            steps, batch, _ = graph.known_shape(leader.inputs[0])
+            directions, gates, width = graph.known_shape(leader.inputs[1])
+            k = -(-(width + graph.known_shape(leader.inputs[2])[2]) // 16) * 16
+            element = self.w.kernel_type(leader).size
+            return replace(base, cube=(steps * directions, batch, k, gates), element_bytes=element)
         if leader.op_type == "ConvTranspose":
             weight, source = graph.known_shape(leader.inputs[1]), graph.known_shape(leader.inputs[0])
             m, k = prod(source) // weight[0], -(-weight[0] // 16) * 16
@@ -310,5 +330,5 @@ def ge_type(graph: Graph, node: Node) -> str:
         return "Conv3D" if len(graph.known_shape(node.inputs[0])) == 5 else "Conv2D"
     if node.op_type == "MatMul" and all(len(graph.known_shape(name)) == 2 for name in node.inputs[:2]):
         return "MatMulV2"
-    known = support.find(node.domain, node.op_type)
-    return node.op_type if known is None else known.ge_type
+    known = support.find(node.domain, node.known_as)
+    return node.known_as if known is None else known.ge_type

@@ -9,8 +9,8 @@ graph that takes any shape. Source: DESIGN 3 (executor).
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from onnx import TensorProto, helper
 from cannlab import soc as socs
 from cannlab.machine import cost, custom_ops, open_shapes, sessions
 from cannlab.machine.ort_errors import ORT_ERRORS, first_line
-from cannlab.machine.rounding import Lowered, Part, plain_name, split
+from cannlab.machine.rounding import Branching, Lowered, Part, Piece, plain_name, split
 from cannlab.machine.work import Work
 from cannlab.om import OmModel, OmTensor, dtypes
 from cannlab.om.errors import om_error
@@ -34,10 +34,21 @@ THREADS = 1
 _UNUSABLE: tuple[type[Exception], ...] = (*ORT_ERRORS, ValueError, KeyError)
 """What a graph raises that cannot be run although its checksum fits."""
 
-Values = dict[str, "NDArray[Any]"]
-Shapes = dict[str, tuple[int, ...]]
-Kernels = dict[int, KernelTrace]
-"""Instruction traces by the position of the operator in the om's task list."""
+
+@dataclass
+class _Run:
+    """What one execution has come to.
+
+    Attributes:
+        values: tensors by name. shapes: of those whose size the time model asks for, where shapes are open.
+        kernels: instruction traces by the position of the operator in the om's task list.
+        taken: labels of the branches that ran.
+    """
+
+    values: dict[str, NDArray[Any]]
+    shapes: dict[str, tuple[int, ...]]
+    kernels: dict[int, KernelTrace] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -50,15 +61,15 @@ class _Session:
     bf16: frozenset[str]
     """Outputs that are bf16 between the parts."""
 
-    def run(self, values: Values, shapes: Shapes, kernels: Kernels) -> None:
+    def run(self, now: _Run) -> None:
         part = self.part
-        feeds = {name: _as_fed(values[name]) for name in part.inputs}
+        feeds = {name: _as_fed(now.values[name]) for name in part.inputs}
         names = [*part.outputs.values(), *part.shapes.values()]
         given = dict(zip((*part.outputs, *part.shapes.values()), self.session.run(names, feeds), strict=True))
         for name in part.outputs:
-            values[name] = given[name].astype(dtypes.BFLOAT16.numpy) if name in self.bf16 else given[name]
+            now.values[name] = given[name].astype(dtypes.BFLOAT16.numpy) if name in self.bf16 else given[name]
         for name, source in part.shapes.items():
-            shapes[name] = tuple(int(dim) for dim in given[source])
+            now.shapes[name] = tuple(int(dim) for dim in given[source])
 
 
 def _as_fed(array: NDArray[Any]) -> NDArray[Any]:
@@ -77,14 +88,34 @@ class _Custom:
     dtypes: tuple[np.dtype[Any], ...]
     attributes: custom_ops.Attributes
 
-    def run(self, values: Values, shapes: Shapes, kernels: Kernels) -> None:
-        ran = self.op.run([values[name] for name in self.inputs], self.attributes)
+    def run(self, now: _Run) -> None:
+        ran = self.op.run([now.values[name] for name in self.inputs], self.attributes)
         results = ran.outputs if isinstance(ran, custom_ops.Ran) else ran
         for name, dtype, result in zip(self.outputs, self.dtypes, results, strict=True):
-            values[name] = np.ascontiguousarray(result, dtype=dtype)
-            shapes[name] = values[name].shape
+            now.values[name] = np.ascontiguousarray(result, dtype=dtype)
+            now.shapes[name] = now.values[name].shape
         if isinstance(ran, custom_ops.Ran) and ran.kernels:
-            kernels[self.operator] = ran.kernels[0]
+            now.kernels[self.operator] = ran.kernels[0]
+
+
+@dataclass(frozen=True)
+class _Branches:
+    """An If of the graph."""
+
+    source: Branching
+    steps: tuple[list[_Step], list[_Step]]
+
+    def run(self, now: _Run) -> None:
+        at = 0 if now.values[self.source.condition].reshape(-1)[0] else 1
+        now.taken.add(self.source.labels[at])
+        for step in self.steps[at]:
+            step.run(now)
+        for name, result in zip(self.source.outputs, self.source.results[at], strict=True):
+            now.values[name] = now.values[result]
+            now.shapes[name] = now.values[result].shape
+
+
+_Step = _Session | _Custom | _Branches
 
 
 class _Program:
@@ -95,35 +126,56 @@ class _Program:
         self._chip = chip
         lowered = Lowered(om)
         self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
-        self._parts = [
-            self._session(part, lowered, threads) if isinstance(part, Part) else self._custom(part, lowered)
-            for part in split(lowered, self._is_custom)
-        ]
+        self._steps = self._built(split(lowered, self._is_custom), lowered, threads)
         self._constants = lowered.constants
         self._known = lowered.infos
         self._inputs, self._outputs = lowered.inputs, lowered.outputs
         self.work = Work(ns=cost.model_ns(om, chip), operators=cost.operators(om, chip))
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], Work]:
-        values: Values = dict(self._constants)
-        values.update(zip(self._inputs, inputs, strict=True))
-        shapes: Shapes = {name: values[name].shape for name in self._inputs}
-        kernels: Kernels = {}
-        for part in self._parts:
-            part.run(values, shapes, kernels)
-        results = [np.ascontiguousarray(values[name]) for name in self._outputs]
-        work = self._work_at(shapes) if self.om.dynamic else self.work
-        operators = list(work.operators)
-        for number, kernel in kernels.items():
-            operators[number] = replace(operators[number], kernel=kernel)
-        return results, replace(work, operators=tuple(operators))
+        given = dict(zip(self._inputs, inputs, strict=True))
+        now = _Run({**self._constants, **given}, {name: array.shape for name, array in given.items()})
+        for step in self._steps:
+            step.run(now)
+        # ascontiguousarray makes a vector of a single number.
+        results = [np.ascontiguousarray(now.values[name]).reshape(now.values[name].shape) for name in self._outputs]
+        for result, tensor in zip(results, self.om.outputs, strict=False):
+            if not self.om.dynamic and result.shape != tensor.dims:
+                reason = f"{tensor.name} came out as {list(result.shape)}, the model says {list(tensor.dims)}"
+                raise om_error("run_failed", name=self.om.name, reason=reason)
+        return results, self._work(now)
 
-    def _work_at(self, shapes: Shapes) -> Work:
+    def _work(self, now: _Run) -> Work:
+        """The work of a run: at its shapes, of the branches that it took, with the traces of its kernels."""
+        work = self._work_at(now.shapes) if self.om.dynamic else self.work
+        ran = [not task.within or task.within in now.taken for task in self.om.tasks]
+        operators = tuple(
+            replace(operator, kernel=now.kernels[number]) if number in now.kernels else operator
+            for number, operator in enumerate(work.operators)
+            if ran[number]
+        )
+        left_out = sum(operator.ns for number, operator in enumerate(work.operators) if not ran[number])
+        return Work(ns=work.ns - left_out, operators=operators)
+
+    def _work_at(self, shapes: Mapping[str, tuple[int, ...]]) -> Work:
         """The work at the shapes of this run; a layout's suffix on a tensor's name does not matter."""
         names = {tensor.name for task in self.om.tasks for tensor in (*task.inputs, *task.outputs)}
         named = {name: shapes[plain] for name in names if (plain := plain_name(name, self._known)) in shapes}
         there = replace(self.om, tasks=open_shapes.at(self.om, named))
         return Work(ns=cost.model_ns(there, self._chip), operators=cost.operators(there, self._chip))
+
+    def _built(self, pieces: list[Piece], lowered: Lowered, threads: int) -> list[_Step]:
+        found: list[_Step] = []
+        for piece in pieces:
+            if isinstance(piece, Part):
+                found.append(self._session(piece, lowered, threads))
+            elif isinstance(piece, Branching):
+                first, second = piece.branches
+                steps = (self._built(first, lowered, threads), self._built(second, lowered, threads))
+                found.append(_Branches(piece, steps))
+            else:
+                found.append(self._custom(piece, lowered))
+        return found
 
     def _session(self, part: Part, lowered: Lowered, threads: int) -> _Session:
         bf16 = frozenset(name for name in part.outputs if lowered.type_of(name) == TensorProto.BFLOAT16)
@@ -160,7 +212,7 @@ class Model:
 
     Attributes:
         work: how long one execution takes, and its operators: of the largest gear, or at the reference shapes, where
-            the shapes are not fixed.
+            the shapes are not fixed; those of all branches, if there are any.
 
     Raises:
         OmError: rule ``om.custom_missing`` if a custom operator of the model is not registered,
@@ -204,11 +256,12 @@ class Model:
             gear: index of the gear; by default the one that the last input names.
 
         Returns:
-            One array for each of ``om.outputs``, and the work (the same for every run with these shapes, but for the
-            traces of kernels).
+            One array for each of ``om.outputs``, and the work (the same for every run that has these shapes and takes
+            these branches, but for the traces of kernels).
 
         Raises:
-            OmError: rules ``om.input_count``, ``om.input``, ``om.input_range``, ``om.run_failed``.
+            OmError: rules ``om.input_count``, ``om.input``, ``om.input_range``; ``om.run_failed`` where an operator
+                cannot compute with these values (an index out of range) or shapes.
             TaskFault: a kernel of a custom operator broke a rule.
         """
         wanted = self.om.inputs

@@ -13,6 +13,7 @@ from cannlab.machine.engines import Engine
 from cannlab.machine.faults import MemoryFault, TaskFault
 from cannlab.machine.memory import View
 from cannlab.machine.work import Work
+from cannlab.om.errors import OmError
 from cannlab.trace import TaskKind
 
 if TYPE_CHECKING:
@@ -224,8 +225,6 @@ class LoadedModel:
         self, wanted: Sequence[OmTensor], inputs: Sequence[Buffer], outputs: Sequence[Buffer]
     ) -> tuple[list[Output], Work]:
         import numpy as np
-
-        from cannlab.om import OmError
 
         memory, gear = self._m.memory, None
         if self.om.variants:

@@ -2,22 +2,23 @@
 
 Each 16-bit float tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact
 anyway, a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair,
-because it loses precision. The graph is cut at custom operators; between the parts fp16 tensors are real fp16 arrays
-(bf16 ones go in and out as fp32, because ONNX Runtime takes no numpy array of bf16).
+because it loses precision. The graph is cut at custom operators and at each If; between the parts fp16 tensors are real
+fp16 arrays (bf16 ones go in and out as fp32, because ONNX Runtime takes no numpy array of bf16).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from cannlab.om import OmModel
+from cannlab.om import OmModel, branch_label
+from cannlab.om.model import branches, graphs
 
 EXACT = frozenset(
     ("Abs", "Ceil", "Clip", "Concat", "DepthToSpace", "Expand", "Flatten", "Floor", "Gather", "GatherElements")
@@ -52,8 +53,31 @@ class Part:
     shapes: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Branching:
+    """An If: one of two graphs runs.
+
+    Attributes:
+        condition: the tensor that decides; True takes the first branch.
+        labels: how tasks name the branches.
+        branches: the parts of each.
+        results: the tensors that each branch gives.
+        outputs: the names under which they go on.
+    """
+
+    condition: str
+    labels: tuple[str, str]
+    branches: tuple[list[Piece], list[Piece]]
+    results: tuple[tuple[str, ...], tuple[str, ...]]
+    outputs: tuple[str, ...]
+
+
+Piece: TypeAlias = "Part | Branching | onnx.NodeProto"
+"""What a graph is cut into; a node is a custom operator."""
+
+
 class Lowered:
-    """A lowered graph with the types and consumers of its tensors."""
+    """A lowered graph with the types and consumers of its tensors. Names are unique in the graph and its branches."""
 
     def __init__(self, om: OmModel) -> None:
         self.model = om.graph()
@@ -63,17 +87,21 @@ class Lowered:
             item.name: outside[item.name] if item.name in outside else numpy_helper.to_array(item)
             for item in graph.initializer
         }
-        self.infos = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
+        self.graphs = list(graphs(graph))
+        self.infos = {info.name: info for part in self.graphs for info in (*part.input, *part.value_info, *part.output)}
         self.inputs = tuple(info.name for info in graph.input)
         self.outputs = tuple(info.name for info in graph.output)
         self.rounded = {node for task in om.tasks for node in task.rounded}
         self.sized = frozenset(_plain_names(om, self.infos)) if om.dynamic else frozenset[str]()
         """Tensors whose shapes the time model needs once the model ran."""
         self.task_of = {node: number for number, task in enumerate(om.tasks) for node in task.lowered}
+        self.kept = {info.name for part in self.graphs for info in part.output}
+        """Tensors that must be there as arrays, whoever reads them."""
         self.consumers: dict[str, list[onnx.NodeProto]] = {}
-        for node in graph.node:
-            for name in node.input:
-                self.consumers.setdefault(name, []).append(node)
+        for part in self.graphs:
+            for node in part.node:
+                for name in node.input:
+                    self.consumers.setdefault(name, []).append(node)
 
     def type_of(self, name: str) -> int:
         """TensorProto.DataType number of a tensor."""
@@ -91,7 +119,7 @@ class Lowered:
             return True
         task = self.task_of.get(node.name)
         readers = self.consumers.get(name, ())
-        return task is None or name in self.outputs or any(self.task_of.get(reader.name) != task for reader in readers)
+        return task is None or name in self.kept or any(self.task_of.get(reader.name) != task for reader in readers)
 
 
 def _plain_names(om: OmModel, known: Mapping[str, Any]) -> set[str]:
@@ -105,16 +133,43 @@ def plain_name(name: str, known: Mapping[str, Any]) -> str:
     return name if name in known else name.rpartition(":")[0]
 
 
-def split(lowered: Lowered, is_custom: Callable[[onnx.NodeProto], bool]) -> list[Part | onnx.NodeProto]:
-    """The graph as parts for ONNX Runtime and custom nodes, in execution order."""
-    runs: list[list[onnx.NodeProto]] = [[]]
-    for node in lowered.model.graph.node:
-        if is_custom(node):
-            runs += [[node], []]
+def split(lowered: Lowered, is_custom: Callable[[onnx.NodeProto], bool]) -> list[Piece]:
+    """The graph as parts for ONNX Runtime, custom nodes and branches, in execution order."""
+    return _split(lowered, lowered.model.graph.node, is_custom)
+
+
+def _split(
+    lowered: Lowered, nodes: Iterable[onnx.NodeProto], is_custom: Callable[[onnx.NodeProto], bool]
+) -> list[Piece]:
+    pieces: list[Piece] = []
+    run: list[onnx.NodeProto] = []
+
+    def close() -> None:
+        if run:
+            pieces.append(_Rewriter(lowered, list(run)).part())
+            run.clear()
+
+    for node in nodes:
+        inner = branches(node)
+        if inner:
+            close()
+            first, second = inner["then_branch"], inner["else_branch"]
+            pieces.append(
+                Branching(
+                    condition=node.input[0],
+                    labels=(branch_label(node.name, "then_branch"), branch_label(node.name, "else_branch")),
+                    branches=(_split(lowered, first.node, is_custom), _split(lowered, second.node, is_custom)),
+                    results=(tuple(info.name for info in first.output), tuple(info.name for info in second.output)),
+                    outputs=tuple(node.output),
+                )
+            )
+        elif is_custom(node):
+            close()
+            pieces.append(node)
         else:
-            runs[-1].append(node)
-    # Even positions hold what ONNX Runtime runs, odd ones a single custom node.
-    return [run[0] if position % 2 else _Rewriter(lowered, run).part() for position, run in enumerate(runs) if run]
+            run.append(node)
+    close()
+    return pieces
 
 
 class _Rewriter:
@@ -135,7 +190,7 @@ class _Rewriter:
             name
             for node in self.run
             for name in node.output
-            if name in self.lowered.outputs
+            if name in self.lowered.kept
             or any(id(reader) not in inside for reader in self.lowered.consumers.get(name, ()))
         )
         for name in inputs:

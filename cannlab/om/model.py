@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
 
 WEIGHTS = "weights"
 """The name under which the graph's initializers point to the weights of the om."""
+
+
+def branches(node: onnx.NodeProto) -> dict[str, onnx.GraphProto]:
+    """The graphs inside an If by the names of its attributes; {} for any other node."""
+    return {item.name: item.g for item in node.attribute if item.HasField("g")}
+
+
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph, and those of its branches after it."""
+    yield graph
+    for node in graph.node:
+        for branch in branches(node).values():
+            yield from graphs(branch)
+
+
+def branch_label(node: str, branch: str) -> str:
+    """How tasks name a branch ("then_branch", "else_branch") of an If."""
+    return f"{node}/{branch.removesuffix('_branch')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +152,7 @@ class Task:
         outputs: activations that it writes.
         cost: inputs of the time model.
         rounded: those of ``lowered`` whose results are stored in their own type although they stay inside.
+        within: the branch of an If that it belongs to (:func:`branch_label`), the innermost one; "" outside.
     """
 
     name: str
@@ -145,6 +164,7 @@ class Task:
     outputs: tuple[OmTensor, ...]
     cost: Cost
     rounded: tuple[str, ...] = ()
+    within: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -160,6 +180,7 @@ class Task:
             "outputs": [tensor.to_json() for tensor in self.outputs],
             "cost": cost,
             **({"rounded": list(self.rounded)} if self.rounded else {}),
+            **({"within": self.within} if self.within else {}),
         }
 
     @classmethod
@@ -177,6 +198,7 @@ class Task:
             outputs=tuple(OmTensor.from_json(tensor) for tensor in data["outputs"]),
             cost=Cost(**cost),
             rounded=tuple(str(node) for node in data.get("rounded", ())),
+            within=str(data.get("within", "")),
         )
 
 

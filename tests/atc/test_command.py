@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnx_models as models
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from cannlab import atc, om
 from cannlab.atc import options
@@ -99,7 +99,7 @@ def test_log_lines(capsys):
 
 
 def test_ai_cpu_warning(capsys, tmp_path):
-    made = models.model([models.node("Cosh", ["x"], ["y"], "slow")], {"x": [4]}, {"y": [4]}, dtype=TensorProto.DOUBLE)
+    made = models.model([models.node("Round", ["x"], ["y"], "slow")], {"x": [4]}, {"y": [4]}, dtype=TensorProto.DOUBLE)
     compiled = models.convert(made, tmp_path)
     assert [task.core_type for task in compiled.tasks] == ["AI_CPU"]
     lines = capsys.readouterr().out.splitlines()
@@ -354,8 +354,6 @@ def test_no_kernel_on_the_chip(fails):
 
 
 def test_operators_that_are_not_emulated(fails):
-    save([models.node("Det", ["x"], ["y"])], {"x": [3, 2, 2]}, {"y": [3]})
-    assert fails(*BASE) == "E10055"
     save([models.node("AdaptiveAvgPool2d", ["x"], ["y"])], {"x": [1, 2, 4, 4]}, {"y": [1, 2, 1, 1]})
     assert fails(*BASE) == "E10055"
 
@@ -415,15 +413,6 @@ def test_data_dependent_shape(fails):
     assert atc.main(list(BASE)) == 0
     (output,) = om.read("net.om").outputs
     assert (output.dims, output.size) == ((2, -1), 0)
-
-
-def test_control_flow(fails):
-    body = helper.make_graph([], "body", [], [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])])
-    save(
-        [helper.make_node("If", ["c"], ["y"], "if", then_branch=body, else_branch=body)],
-        {"x": [2, 4], "c": (TensorProto.BOOL, [])},
-    )
-    assert fails(*BASE) == "E10055"
 
 
 def test_string_tensor(fails):
@@ -593,7 +582,6 @@ def test_codes_of_the_default_release_are_real():
     for area in ("atc", "om"):
         for rule in tables.rules().values():
             inner = rule.code_for("8.1").endswith("9999")
-            if rule.id.startswith(f"{area}.") and not inner:
-                code = rule.code_for("8.1")
-                ours = not code and rule.id.startswith(("atc.compare_", "atc.layer_"))  # of cannlab's own tool
-                assert ours or code in tables.known_codes(), rule.id
+            said = rule.code_for("8.1") != ""  # what cannlab alone says has no code
+            if rule.id.startswith(f"{area}.") and said and not inner:
+                assert rule.code_for("8.1") in tables.known_codes(), rule.id

@@ -91,6 +91,31 @@ def test_a_reshape_that_keeps_the_reference_shape_only():
         agrees(made, program, [models.random(n, w)])
 
 
+def test_a_softmax_of_an_old_opset_with_an_open_batch():
+    """Only axis 1 is normalised, as on the chip, although ONNX flattens the axes behind it too."""
+    made = models.model(
+        [node("Softmax", ["x"], ["y"], "soft", axis=1)], {"x": ["n", 3, 5]}, {"y": ["n", 3, 5]}, opset=11
+    )
+    program = Model(compiled(made, "x:1~4,3,5"))
+    for n in (1, 3):
+        ((got,), _) = program.run([models.random(n, 3, 5)])
+        np.testing.assert_allclose(got.sum(1), np.ones((n, 5)), rtol=1e-5)
+
+
+def test_what_open_shapes_leave_undecided_is_told(capsys, tmp_path):
+    constants = {"none": np.zeros(0, np.float32), "scales": np.array([1, 1, 1.5, 1.5], np.float32)}
+    nodes = [node("Resize", ["x", "none", "scales"], ["y"], "resize", mode=b"nearest")]
+    made = models.model(nodes, {"x": [1, 3, "h", "w"]}, {"y": [1, 3, "a", "b"]}, constants, opset=11)
+    models.convert(made, tmp_path, "--input_shape=x:1,3,2~8,2~8")
+    assert "cannlab: [resize], type [Resize]" in capsys.readouterr().out
+
+
+def test_the_mask_of_a_dropout_leaves_the_shapes_fixed():
+    nodes = [node("Dropout", ["x"], ["d", "mask"], "drop"), node("Relu", ["d"], ["y"], "relu")]
+    made = models.model(nodes, {"x": [2, 3]}, {"y": [2, 3]}, opset=9)
+    assert not compiled(made, "").gears
+
+
 def test_many_pieces_of_an_open_axis():
     names = [f"p{number}" for number in range(70)]
     made = free(
