@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
+from types import CodeType
 from typing import Any, TypeVar
 
 from cannlab.acl.arguments import CONVERTERS, BadArgument
@@ -122,7 +124,7 @@ def _missing(signature: Signature) -> Callable[..., Any]:
 
 
 _CALL = """
-def {function}(*arguments):
+def function(*arguments):
     {parse}
     node = nodes.present or machine()
     clock = node.clock
@@ -200,6 +202,12 @@ def _written_code(signature: Signature) -> str:
     return "\n        ".join(lines)
 
 
+@cache
+def _compiled(parse: str, values: str, code: str) -> CodeType:
+    """The code of a call; functions with the same kinds of arguments and results share it."""
+    return compile(_CALL.format(parse=parse, values=values, code=code), __file__, "exec")
+
+
 def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]:
     zeros = tuple(_ZEROS.get(letter, 0) for letter in signature.values)
     empty = _empty.get(signature.name)
@@ -215,8 +223,6 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
         return results[0] if len(results) == 1 else tuple(results)
 
     parse, values = _written_parse(signature)
-    function = signature.name.rpartition(".")[2]
-    source = _CALL.format(function=function, parse=parse, values=values, code=_written_code(signature))
     names: dict[str, Any] = {
         "BATCH": BATCH,
         "TaskFault": TaskFault,
@@ -229,8 +235,10 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
         "parse": _parser(signature),
         "refused": refused,
     }
-    exec(compile(source, __file__, "exec"), names)
-    bound: Callable[..., Any] = names[function]
+    exec(_compiled(parse, values, _written_code(signature)), names)
+    bound: Callable[..., Any] = names["function"]
+    # A code object of its own: what the interpreter learns about one function's globals is wrong for another's.
+    bound.__code__ = bound.__code__.replace(co_name=signature.name.rpartition(".")[2])
     return bound
 
 
