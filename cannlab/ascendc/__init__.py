@@ -78,16 +78,16 @@ from cannlab.ascendc.language.basic.vec_reduce import (
 )
 from cannlab.ascendc.language.basic.vec_unary import abs, bitwise_not, exp, ln, reciprocal, relu, rsqrt, sqrt
 from cannlab.ascendc.language.basic.vec_vconv import cast, set_deq_scale
-from cannlab.ascendc.language.core.array import Array, array
+from cannlab.ascendc.language.core.array import array
 from cannlab.ascendc.language.core.constexpr import ConstExpr
-from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
+from cannlab.ascendc.language.core.dtype import DataType
+from cannlab.ascendc.language.core.dtype import KnownTypes as _KnownTypes
 from cannlab.ascendc.language.core.enums import *  # noqa: F403 - the enumerations, all public
-from cannlab.ascendc.language.core.ir_value import GlobalAddress, PlainValue
+from cannlab.ascendc.language.core.ir_value import GlobalAddress
 from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.ops import inline, number
 from cannlab.ascendc.language.core.range import range, static_range
-from cannlab.ascendc.language.core.struct import Field, Struct, StructField
-from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
+from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor
 from cannlab.ascendc.language.core.types import (
     BinaryRepeatParams,
     BrcbRepeatParams,
@@ -99,18 +99,15 @@ from cannlab.ascendc.language.core.types import (
     GatherMaskParams,
     GatherRepeatParams,
     ShapeInfo,
-    TensorShape,
     UnaryRepeatParams,
     get_shape_size,
 )
 from cannlab.ascendc.language.core.utils import ceildiv, static_assert
 from cannlab.ascendc.language.fwk.tpipe import TBuf, TPipe, TQue, TQueBind, get_tpipe_ptr
-from cannlab.ascendc.lib.placeholders import missing_names
-from cannlab.ascendc.runtime.jit import JITFunction, jit
+from cannlab.ascendc.lib.placeholders import missing_top
+from cannlab.ascendc.runtime.jit import jit
 
 __all__ = [
-    "Array",
-    "BaseTensor",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
     "ConstExpr",
@@ -120,24 +117,17 @@ __all__ = [
     "DataCopyPadParams",
     "DataCopyParams",
     "DataType",
-    "Field",
     "GatherMaskParams",
     "GatherRepeatParams",
     "GlobalAddress",
     "GlobalTensor",
-    "JITFunction",
-    "KnownTypes",
     "LocalMemAllocator",
     "LocalTensor",
-    "PlainValue",
     "ShapeInfo",
-    "Struct",
-    "StructField",
     "TBuf",
     "TPipe",
     "TQue",
     "TQueBind",
-    "TensorShape",
     "UnaryRepeatParams",
     "abs",
     "add",
@@ -252,10 +242,16 @@ __all__ = [
     "whole_reduce_sum",
 ]
 
-void, int8, int16, int32, int64 = KnownTypes.void, KnownTypes.int8, KnownTypes.int16, KnownTypes.int32, KnownTypes.int64
-uint8, uint16, uint32, uint64 = KnownTypes.uint8, KnownTypes.uint16, KnownTypes.uint32, KnownTypes.uint64
-float16, float32, float64 = KnownTypes.float16, KnownTypes.float32, KnownTypes.float64
-half, float_, double, int_ = KnownTypes.half, KnownTypes.float_, KnownTypes.double, KnownTypes.int_
+void, int8, int16, int32, int64 = (
+    _KnownTypes.void,
+    _KnownTypes.int8,
+    _KnownTypes.int16,
+    _KnownTypes.int32,
+    _KnownTypes.int64,
+)
+uint8, uint16, uint32, uint64 = _KnownTypes.uint8, _KnownTypes.uint16, _KnownTypes.uint32, _KnownTypes.uint64
+float16, float32, float64 = _KnownTypes.float16, _KnownTypes.float32, _KnownTypes.float64
+half, float_, double, int_ = _KnownTypes.half, _KnownTypes.float_, _KnownTypes.double, _KnownTypes.int_
 
 
 def __getattr__(name: str) -> Any:
@@ -263,4 +259,4 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"cannlab.ascendc.{'language.adv' if name == 'adv' else name}")
-    return missing_names("asc", name)
+    return missing_top(name)

@@ -26,6 +26,7 @@ from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.struct import Struct
 from cannlab.ascendc.language.core.tensor import BaseTensor
 from cannlab.ascendc.language.fwk.tpipe import TQueBind
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.ascendc.runtime.compiler import CompileOptions
 from cannlab.ascendc.runtime.config import chip
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
@@ -418,3 +419,6 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     if fn is not None:
         return JITFunction(fn, **options)
     return lambda function: JITFunction(function, **options)
+
+
+__getattr__ = names_of(__name__)

@@ -8,6 +8,7 @@ from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
 from cannlab.ascendc.language.core.enums import MaskMode
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.layout import WORD
 
 _ADDABLE = ("float16", "float32", "int32", "int16", "int8")
@@ -86,3 +87,6 @@ def set_atomic_min(dtype: DataType) -> None:
 def set_atomic_none() -> None:
     """Writes to global memory replace what is there."""
     d.state("set_atomic_none").atomic = 0
+
+
+__getattr__ = names_of(__name__)

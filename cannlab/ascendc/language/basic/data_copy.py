@@ -14,6 +14,7 @@ from cannlab.ascendc.language.core.types import (
     DataCopyPadParams,
     DataCopyParams,
 )
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES, pack
 from cannlab.machine.core.floats import to_bits
 from cannlab.machine.core.movement import FILL_FIRST, FILL_UNDEFINED, FILL_VALUE, padded
@@ -164,3 +165,6 @@ def data_copy_pad(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
 def set_pad_value(padding_value: Any, pos: Any = None) -> None:
     """The value that data_copy_pad fills with when its own parameters do not say one."""
     d.state("set_pad_value").pad_value = float(raw(padding_value))
+
+
+__getattr__ = names_of(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
 from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
 
 LIMIT = 1 << 20
@@ -70,3 +71,6 @@ def print_time_stamp(desc_id: Any) -> None:
 
 
 __all__ = ["PlainValue", "dump_tensor", "print_time_stamp", "printf"]
+
+
+__getattr__ = names_of(__name__)

@@ -7,6 +7,7 @@ from typing import NoReturn
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 def get_block_idx() -> PlainValue:
@@ -46,3 +47,6 @@ def get_data_block_size_in_bytes() -> PlainValue:
 def trap() -> NoReturn:
     """Stop the core."""
     d.state("trap").launch.stop("kernel.trap")
+
+
+__getattr__ = names_of(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.ascendc.language.core.types import BinaryRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 
 _TENSORS = (("dst", d.is_tensor), ("src0", d.is_tensor), ("src1", d.is_tensor))
 _PARAMS = ("repeat_params", d.of(BinaryRepeatParams))
@@ -71,3 +72,6 @@ mul_add_dst = _make("mul_add_dst", FORMS)
 bitwise_and, bitwise_or = (_make(name, FORMS) for name in ("bitwise_and", "bitwise_or"))
 mul_cast = _make("mul_cast", _NO_SET_MASK)
 add_relu_cast, sub_relu_cast = (_make(name, FORMS) for name in ("add_relu_cast", "sub_relu_cast"))
+
+
+__getattr__ = names_of(__name__)

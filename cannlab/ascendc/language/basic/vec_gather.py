@@ -11,6 +11,7 @@ from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.ascendc.language.core.types import GatherMaskParams, GatherRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core import gathering
 from cannlab.machine.core.dtypes import CODES, pack
 
@@ -103,3 +104,6 @@ def scatter(*args: Any, **kwargs: Any) -> NoReturn:
     """The chip does not have it, although the front end accepts it."""
     state = d.state("scatter")
     state.launch.stop("kernel.not_on_chip", name="scatter", soc=state.launch.soc.name)
+
+
+__getattr__ = names_of(__name__)

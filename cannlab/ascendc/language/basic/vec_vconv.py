@@ -9,6 +9,7 @@ from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.enums import RoundMode
 from cannlab.ascendc.language.core.ir_value import convert, raw
 from cannlab.ascendc.language.core.types import UnaryRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.conversion import MODES, PAIRS
 from cannlab.machine.core.floats import to_bits
 
@@ -51,3 +52,6 @@ def set_deq_scale(*args: Any, **kwargs: Any) -> None:
     scale = args[0] if args else kwargs["scale"]
     value = float(convert(float(raw(scale)), KnownTypes.float16))
     state.launch.issue(d.row("set_deq_scale").number, 0, 0, (to_bits(value),))
+
+
+__getattr__ = names_of(__name__)

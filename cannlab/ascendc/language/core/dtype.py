@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cannlab.ascendc.lib.placeholders import names_of
+
 _BITS = {
     "void": 0,
     "bit": 1,
@@ -113,3 +115,6 @@ class KnownTypes:
     half = float16
     float_ = float32
     double = float64
+
+
+__getattr__ = names_of(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes, numpy_type
+from cannlab.ascendc.lib.placeholders import names_of
 
 Number = bool | int | float
 
@@ -301,3 +302,6 @@ class GlobalAddress(IRValue):
             return NotImplemented
         size = self.dtype.sizeof() if self.dtype is not None else 1
         return GlobalAddress(self.allocation, self.dtype, self.offset + raw(other) * size)
+
+
+__getattr__ = names_of(__name__)

@@ -10,6 +10,7 @@ from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
 from cannlab.ascendc.language.core.enums import Hardware, TPosition
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, raw
 from cannlab.ascendc.language.core.tensor import HARDWARE, SPACES, LocalTensor
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import BLOCK, Space, capacity
 
 
@@ -38,3 +39,6 @@ class LocalMemAllocator(IRValue):
         tensor = LocalTensor._make(data_type, int(self._space), self._next, count, int(pos), None)
         self._next += size
         return tensor
+
+
+__getattr__ = names_of(__name__)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannlab.ascendc.language.core.ir_value import PlainValue, default_type, materialize_ir_value, raw
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 class range:
@@ -46,3 +47,6 @@ class static_range:
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._range)
+
+
+__getattr__ = names_of(__name__)

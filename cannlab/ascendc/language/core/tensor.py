@@ -17,6 +17,7 @@ from cannlab.ascendc.language.core.ir_value import (
     raw,
 )
 from cannlab.ascendc.language.core.types import ShapeInfo
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
 from cannlab.machine.core.opcodes import BY_NAME
 from cannlab.machine.core.pipes import Space, capacity
@@ -304,3 +305,6 @@ def buffer_tensor(buffer: Buffer, dtype: DataType) -> LocalTensor:
 
 
 __all__ = ["BaseTensor", "GlobalTensor", "LocalTensor", "materialize_ir_value"]
+
+
+__getattr__ = names_of(__name__)

@@ -9,6 +9,7 @@ from cannlab.ascendc.language.core.array import Array
 from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.enums import DataFormat
 from cannlab.ascendc.language.core.ir_value import raw
+from cannlab.ascendc.lib.placeholders import names_of
 
 Int = Any
 """A Python int or a runtime int."""
@@ -172,3 +173,6 @@ def get_shape_size(shape_info: ShapeInfo) -> Any:
     for dim in range(len(shape_info)):
         size = shape_info.shape(dim) * size
     return size
+
+
+__getattr__ = names_of(__name__)

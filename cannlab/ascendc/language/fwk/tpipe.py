@@ -9,6 +9,7 @@ from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
 from cannlab.ascendc.language.core.enums import HardEvent, TPosition
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, raw
 from cannlab.ascendc.language.core.tensor import SPACES, LocalTensor, buffer_tensor
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import BLOCK, Pipe, Space
 from cannlab.machine.core.queues import Buffer, Queue
 
@@ -298,3 +299,6 @@ def _arguments(name: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs:
 
 
 __all__ = ["Space", "TBuf", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr"]
+
+
+__getattr__ = names_of(__name__)
