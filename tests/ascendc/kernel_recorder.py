@@ -151,7 +151,8 @@ class Recorder:
             try:
                 body, *rest = prepared(kernel, args, kwargs)
             except Exception as problem:
-                self._write(entry, problem, "before")
+                if not isinstance(problem, TypeError) and "compile option" not in str(problem):
+                    self._write(entry, problem, "before")
                 raise
 
             def watched(launch):

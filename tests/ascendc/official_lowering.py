@@ -19,6 +19,7 @@ def lower(entry, number):
     from asc.codegen.function_visitor import CodegenOptions
     from asc.codegen.specialization import Specialization
     from asc.common.compat import get_annotations
+    from asc.language.core import struct
     from asc.runtime import config
     from asc.runtime.compiler import CompileOptions, Compiler
     from asc.runtime.jit import MockTensor, MockValue
@@ -29,6 +30,7 @@ def lower(entry, number):
     text = entry["text"] + "\n"
     linecache.cache[made.__file__] = (len(text), None, text.splitlines(True), made.__file__)
     space = made.__dict__
+    space.update({name: getattr(struct, name) for name in ("Struct", "Field", "StructField")})
     space.update(asc=asc, np=np, config=config, MockTensor=MockTensor, MockValue=MockValue)
     exec(compile(text, made.__file__, "exec"), space)
     kernel = space[entry["name"]]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from cannlab.ascendc.codegen import probe
 from cannlab.ascendc.codegen import runtime as helpers
 from cannlab.ascendc.codegen.errors import CodegenError, Source
 from cannlab.ascendc.codegen.function_visitor import UNKNOWN, FunctionVisitor, Known, Runtime, Value, referenced
@@ -111,6 +112,7 @@ class JITFunction:
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._text: _Text | None = None
         self._runner: Callable[..., Any] | None = None
+        self._prober: Callable[..., Any] | None = None
         self._checked: set[tuple[Any, ...]] = set()
         self._launch_options = LaunchOptions()
 
@@ -175,9 +177,11 @@ class JITFunction:
         """Run rewritten code; what it raises is what the front end would say."""
         try:
             return runner(**arguments)
-        except (KernelFault, CodegenError, PassesFailed, KeyboardInterrupt):
+        except (KernelFault, CodegenError, PassesFailed, probe.Ended, KeyboardInterrupt):
             raise
         except Exception as problem:
+            if isinstance(problem, (ArithmeticError, LookupError)) and GlobalBuilder.get(self.name).launch.probing:
+                raise probe.Ended from problem
             raise self._codegen_error(problem) from problem
 
     def _codegen_error(self, problem: Exception) -> CodegenError:
@@ -209,7 +213,11 @@ class JITFunction:
                 key.append((name, repr(arguments[name])))
                 scalars.append({"name": name, "const": repr(arguments[name])})
                 continue
-            device = _device_value(value, arrays)
+            try:
+                device = _device_value(value, arrays)
+            except ValueError as problem:
+                start = ast.Pass(lineno=1, col_offset=0)
+                raise CodegenError(f"ValueError: {problem}", self._source().source, start) from None
             arguments[name] = device
             kind = (
                 device.dtype.name
@@ -241,6 +249,31 @@ class JITFunction:
             if not module.startswith(("cannlab.ascendc", "asc.")) and module != "asc":
                 raise RuntimeError(f"Unsupported function referenced: {function}")
         self._runner = rewrite(self.fn, text.tree, text.first, helpers)
+        self._prober = rewrite(self.fn, text.tree, text.first, probe, probe=True)
+
+    def _probe(self, arguments: dict[str, Any]) -> None:
+        """Every call once, on a launch that executes nothing: what no overload takes is refused here."""
+        assert self._prober is not None
+        with _ONE_AT_A_TIME:
+            before, GlobalBuilder.state = GlobalBuilder.state, BlockState(probe.ProbeLaunch(chip(), 1))
+            calls, GlobalBuilder.calls = GlobalBuilder.calls, {}
+            try:
+                self._prober(**{name: _per_block(value) for name, value in arguments.items()})
+            except (CodegenError, PassesFailed):
+                raise
+            except (
+                TypeError,
+                AttributeError,
+                AssertionError,
+                NotImplementedError,
+                RuntimeError,
+                ValueError,
+            ) as problem:
+                raise self._codegen_error(problem) from problem
+            except (probe.Ended, ArithmeticError, LookupError):
+                return
+            finally:
+                GlobalBuilder.state, GlobalBuilder.calls = before, calls
 
     def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...]) -> None:
         self._prepare()
@@ -248,6 +281,7 @@ class JITFunction:
             return
         values = {name: _abstract(value) for name, value in arguments.items()}
         self._visit(values, True, (self.name,))
+        self._probe(arguments)
         self._checked.add(key)
 
     def _visit(self, values: dict[str, Value], kernel: bool, active: tuple[str, ...]) -> Value:
@@ -291,6 +325,9 @@ class JITFunction:
                 shown = ", ".join(f"{name}={value!r}" for name, value in constants.items())
                 state.launch.warn("kernel.nested_constants", name=self.name, values=shown)
                 arguments.update(first_constants)
+        if state.launch.probing:
+            assert self._prober is not None
+            return self._invoke(self._prober, arguments)
         runner = self._runner
         assert runner is not None
         return self._invoke(runner, arguments)
@@ -327,10 +364,7 @@ def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], ac
     if not isinstance(function, JITFunction):
         return None
     function._prepare()
-    try:
-        bound = function._signature.bind(*args, **kwargs)
-    except TypeError as problem:
-        raise CodegenError(f"TypeError: {problem}") from None
+    bound = function._signature.bind(*args, **kwargs)
     values: dict[str, Value] = {}
     for name, constant, _ in function._parameters:
         value = bound.arguments.get(name, Known(function._signature.parameters[name].default))

@@ -87,7 +87,10 @@ class Launch:
     Attributes:
         trace, diagnoses, warnings: as in :class:`Result`.
         block, blocks: the running block, and how many there are.
+        probing: False: instructions have effects (a face's pass before the launch has a stand-in where it is True).
     """
+
+    probing = False
 
     def __init__(
         self,

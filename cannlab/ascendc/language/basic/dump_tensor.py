@@ -21,7 +21,7 @@ _FORMAT = re.compile(r"%([-+ #0]*)(\d*)(\.\d+)?(hh|h|ll|l|z)?([diuxXofFeEgGcsp%]
 def _show(text: str, name: str) -> None:
     state = d.state(name)
     room = LIMIT - state.printed
-    if room <= 0:
+    if room <= 0 or state.launch.probing:
         return
     state.printed += len(text)
     print(text[:room], end="")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue
@@ -44,7 +42,7 @@ def get_data_block_size_in_bytes() -> PlainValue:
     return PlainValue(32, KnownTypes.int32)
 
 
-def trap() -> NoReturn:
+def trap() -> None:
     """Stop the core."""
     d.state("trap").launch.stop("kernel.trap")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -100,7 +100,7 @@ def gather_mask(
     return PlainValue(int(np.int64(len(kept))), KnownTypes.uint64)
 
 
-def scatter(*args: Any, **kwargs: Any) -> NoReturn:
+def scatter(*args: Any, **kwargs: Any) -> None:
     """The chip does not have it, although the front end accepts it."""
     state = d.state("scatter")
     state.launch.stop("kernel.not_on_chip", name="scatter", soc=state.launch.soc.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cannlab.ascendc.codegen.probe import ProbeLaunch
     from cannlab.machine.core import Launch
 
 
@@ -23,8 +24,8 @@ class BlockState:
         printed: bytes printed so far.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
+    def __init__(self, launch: Launch | ProbeLaunch) -> None:
+        self.launch: Any = launch
         self.counter = False
         self.mask: tuple[int, int] = ((1 << 64) - 1, (1 << 64) - 1)
         self.length = 0

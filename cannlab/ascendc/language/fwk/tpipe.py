@@ -50,6 +50,8 @@ class TQueBind(IRValue):
         self, src: TPosition = TPosition.VECIN, dst: TPosition = TPosition.VECIN, depth: int = 0, mask: int = 0
     ) -> None:
         self._state = GlobalBuilder.get(type(self).__name__)
+        if isinstance(depth, TPosition):
+            raise TypeError(f"depth is {depth!r}: the position comes first, then the depth: TQue(position, depth)")
         if isinstance(depth, PlainValue) or not isinstance(depth, int):
             raise RuntimeError("depth of a queue must be a compile-time int")
         self._position = src
