@@ -682,13 +682,13 @@ def test_a_call_that_no_overload_takes():
 
 
 @asc.jit
-def k_cube(z: G):
-    asc.mmad(z, z, z)
+def k_later(z: G):
+    asc.mmad_with_sparse(z, z, z, z)
 
 
 def test_what_is_not_emulated_yet_names_itself():
-    with pytest.raises(CodegenError, match=r"NotImplementedError: asc\.mmad is not emulated yet"):
-        k_cube[1](np.zeros(4, "f4"))
+    with pytest.raises(CodegenError, match=r"NotImplementedError: asc\.mmad_with_sparse is not emulated yet"):
+        k_later[1](np.zeros(4, "f4"))
 
 
 def test_a_kernel_without_the_machine():

@@ -51,8 +51,8 @@ class ProbeLaunch:
 
     probing = True
 
-    def __init__(self, soc: Soc, blocks: int, cube: bool = False) -> None:
-        self.soc, self.block, self.blocks, self.cube = soc, 0, blocks, cube
+    def __init__(self, soc: Soc, blocks: int, cores: str) -> None:
+        self.soc, self.block, self.blocks, self.cores = soc, 0, blocks, cores
         self.memory = _Memory()
         self.queues: list[Queue] = []
 

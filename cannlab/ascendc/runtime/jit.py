@@ -142,15 +142,15 @@ class JITFunction:
         return self.fn(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> None:
-        body, arrays, scalars, sync = self._prepared(args, kwargs)
+        body, arrays, scalars, sync, cores = self._prepared(args, kwargs)
         with _ONE_AT_A_TIME:
             GlobalBuilder.calls = {}
-            run(self.name, body, arrays, scalars, self._launch_options, sync)
+            run(self.name, body, arrays, scalars, self._launch_options, sync, cores)
 
     def _prepared(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str]:
-        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model."""
+    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str, str]:
+        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model, cores."""
         for name in _LAUNCH:
             if name in self.default_options:
                 raise TypeError(f"got an unexpected keyword argument '{name}'")
@@ -159,7 +159,7 @@ class JITFunction:
         compile_options = CompileOptions(**{name: merged[name] for name in _COMPILE if name in merged})
         bound = self._signature.bind(*args, **kwargs).arguments
         arguments, arrays, scalars, key = self._arguments(bound)
-        self._compile(arguments, key)
+        self._compile(arguments, key, compile_options.cores)
         runner = self._runner
         assert runner is not None
 
@@ -171,7 +171,7 @@ class JITFunction:
                 GlobalBuilder.state = None
 
         sync = "auto" if compile_options.auto_sync or compile_options.insert_sync else "strict"
-        return body, arrays, scalars, sync
+        return body, arrays, scalars, sync, compile_options.cores
 
     def _invoke(self, runner: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Run rewritten code; what it raises is what the front end would say."""
@@ -251,11 +251,11 @@ class JITFunction:
         self._runner = rewrite(self.fn, text.tree, text.first, helpers)
         self._prober = rewrite(self.fn, text.tree, text.first, probe, probe=True)
 
-    def _probe(self, arguments: dict[str, Any]) -> None:
+    def _probe(self, arguments: dict[str, Any], cores: str) -> None:
         """Every call once, on a launch that executes nothing: what no overload takes is refused here."""
         assert self._prober is not None
         with _ONE_AT_A_TIME:
-            before, GlobalBuilder.state = GlobalBuilder.state, BlockState(probe.ProbeLaunch(chip(), 1))
+            before, GlobalBuilder.state = GlobalBuilder.state, BlockState(probe.ProbeLaunch(chip(), 1, cores))
             calls, GlobalBuilder.calls = GlobalBuilder.calls, {}
             try:
                 self._prober(**{name: _per_block(value) for name, value in arguments.items()})
@@ -275,13 +275,14 @@ class JITFunction:
             finally:
                 GlobalBuilder.state, GlobalBuilder.calls = before, calls
 
-    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...]) -> None:
+    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> None:
         self._prepare()
+        key = (*key, cores)
         if key in self._checked:
             return
         values = {name: _abstract(value) for name, value in arguments.items()}
         self._visit(values, True, (self.name,))
-        self._probe(arguments)
+        self._probe(arguments, cores)
         self._checked.add(key)
 
     def _visit(self, values: dict[str, Value], kernel: bool, active: tuple[str, ...]) -> Value:
@@ -352,11 +353,12 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
     """
     if core_num <= 0:
         raise ValueError("Core number should be large than 0")
-    body, arrays, scalars, sync = kernel._prepared(args, kwargs)
+    body, arrays, scalars, sync, cores = kernel._prepared(args, kwargs)
     with _ONE_AT_A_TIME:
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
-        return core.run(kernel.name, body, inputs, core_num, soc=soc or chip(), sync=sync, scalars=scalars)
+        there = soc or chip()
+        return core.run(kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores)
 
 
 def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], active: tuple[str, ...]) -> Value | None:

@@ -17,14 +17,29 @@ from numpy.typing import NDArray
 
 from cannlab.errors import Diagnosis, Place, diagnose
 from cannlab.errors.places import place_of
-from cannlab.machine.core import layout
+from cannlab.machine.core import cube, layout
 from cannlab.machine.core.access import element_size
 from cannlab.machine.core.dtypes import unpack
 from cannlab.machine.core.faults import KernelFault
+from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.memory import Memory
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row, type_names
 from cannlab.machine.core.ordering import Ordering
-from cannlab.machine.core.pipes import MAX_REPEAT, RESERVED_EVENT_IDS, HardEvent, Pipe, Space
+from cannlab.machine.core.pipes import (
+    ALIGN,
+    CORES,
+    GM,
+    MAX_REPEAT,
+    PATHS,
+    RESERVED_EVENT_IDS,
+    VECTOR_CORE,
+    HardEvent,
+    Pipe,
+    Space,
+    capacity,
+    spaces,
+    usable,
+)
 from cannlab.machine.core.queues import MAX_BUFFERS, MAX_LIVE, Buffer, Queue, State
 from cannlab.machine.core.schedule import Schedule, Timing
 from cannlab.soc import soc as chips
@@ -49,8 +64,17 @@ _INIT, _ALLOC, _ENQUE, _DEQUE, _FREE, _RESET = (
     for name in ("queue_init", "queue_alloc", "queue_enque", "queue_deque", "queue_free", "pipe_reset")
 )
 _BLOCK_START = BY_NAME["block_start"].number
-_QUEUE, _VECTOR = Kind.QUEUE, Kind.VECTOR
-_SPACE_NAMES = {int(space): space.name for space in Space}
+_QUEUE, _VECTOR, _SCALAR, _MOVE = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE
+_UB = int(Space.UB)
+_SPACE_NAMES = {int(space): space.name for space in Space} | {int(Space.BIAS): "bias table", int(Space.FIXBUF): "FB"}
+_MASKS = {int(space): align - 1 for space, align in ALIGN.items()}
+
+
+def _where(row: Row, place: int) -> str:
+    """Where an operand may lie, for a person."""
+    if not row.spaces:
+        return "a buffer from which or to which there is a way"
+    return " or ".join(_SPACE_NAMES.get(space, "global memory") for space in sorted(row.spaces[place], reverse=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +107,7 @@ class Launch:
         sync: "auto" or "strict": is the compiler's automatic synchronisation assumed?
         scalars: plain arguments, for the record only (JSON values).
         data: False leaves the data effects out (for the time alone).
+        cores: "AIV" or "AIC": which cores of a split chip run the blocks.
 
     Attributes:
         trace, diagnoses, warnings: as in :class:`Result`.
@@ -102,12 +127,16 @@ class Launch:
         sync: str = "auto",
         scalars: Sequence[Any] = (),
         data: bool = True,
+        cores: str = VECTOR_CORE,
     ) -> None:
+        if cores not in CORES:
+            raise ValueError(f"cores are {' or '.join(CORES)}, not {cores!r}")
         if sync not in ("auto", "strict"):
             raise ValueError(f"sync is 'auto' or 'strict', not {sync!r}")
         self.soc = soc or chips.current()
         self._data = data
         self.blocks = blocks
+        self.cores = cores
         self.block = -1
         self.memory = Memory(self.soc, list(arguments))
         self.trace = KernelTrace(
@@ -116,6 +145,7 @@ class Launch:
                 "blocks": blocks,
                 "soc": self.soc.name,
                 "sync": sync,
+                "cores": cores,
                 "arguments": [
                     {"dtype": array.dtype.name, "shape": list(array.shape), "bytes": int(array.nbytes)}
                     for array in arguments
@@ -130,9 +160,9 @@ class Launch:
         self.warnings: list[Diagnosis] = []
         self._told: set[tuple[object, ...]] = set()
         self._ordering = Ordering(self.memory, self._from_ordering, sync == "strict")
-        self._schedule = Schedule(self.soc, blocks)
+        self._schedule = Schedule(self.soc, blocks, cores)
         self._limits = dict(enumerate(self.memory.sizes))
-        self._limits |= {int(space): self.memory.limit(int(space)) for space in Space if space >= Space.L0C}
+        self._limits |= {int(space): self.memory.limit(int(space)) for space in spaces(self.soc, cores)}
         self._reset()
 
     def _reset(self) -> None:
@@ -219,7 +249,7 @@ class Launch:
             limit = limits.get(allocation, 0)
             if offset < 0 or offset + size > limit:
                 self._outside(number, row, allocation, offset, size, limit)
-            if allocation < 0 and offset & 31 and (align[place] or offset % element_size(dtype, place)):
+            if allocation < 0 and offset & _MASKS[allocation] and (align[place] or offset % element_size(dtype, place)):
                 self._fault(
                     "kernel.alignment",
                     number,
@@ -227,10 +257,25 @@ class Launch:
                     operand=place,
                     buffer=_SPACE_NAMES[allocation],
                     offset=offset,
-                    align=align[place] or element_size(dtype, place),
+                    align=ALIGN[allocation] if align[place] else element_size(dtype, place),
+                )
+            if (
+                (allocation != _UB or kind is not _VECTOR)
+                and kind is not _SCALAR
+                and not self._lies(row, place, allocation, operands)
+            ):
+                self._fault(
+                    "kernel.wrong_buffer",
+                    number,
+                    name=row.name,
+                    operand=place,
+                    buffer=_SPACE_NAMES.get(allocation, "global memory"),
+                    wanted=_where(row, place),
                 )
         if kind is _VECTOR:
             self._vector(number, row, dtype, imm, operands)
+        elif kind is not _SCALAR and kind is not _MOVE:
+            self._cube(number, row, dtype, imm, operands)
         ordering = self._ordering
         ordering.access(number, row, pipe, dtype, imm, operands)
         if self._data:
@@ -238,6 +283,28 @@ class Launch:
             if ordering.unsettled:
                 ordering.settle()
         self._schedule.run(row, pipe, dtype, imm, operands, ordering.waited)
+
+    def _lies(self, row: Row, place: int, allocation: int, operands: tuple[tuple[int, int, int], ...]) -> bool:
+        """May this operand lie there?"""
+        space = min(allocation, GM)
+        if row.spaces:
+            return space in row.spaces[place]
+        return len(operands) < 2 or (min(operands[1][0], GM), min(operands[0][0], GM)) in PATHS
+
+    def _cube(
+        self, number: int, row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]
+    ) -> None:
+        """Rules of the loads, of mmad and of fixpipe."""
+        types = row.types
+        if row.kind == Kind.CUBE:
+            types = cube.legal(self.soc.split, len(operands) > 3)
+            if not all(0 <= each <= MAX_EXTENT for each in imm):
+                self._fault("kernel.mmad_extent", number, m=imm[0], n=imm[1], k=imm[2], most=MAX_EXTENT)
+        elif row.kind == Kind.FIX:
+            types = cube.result_types(imm[4], len(operands) > 2)
+        if types and dtype not in types:
+            legal = "; ".join(type_names(packed) for packed in sorted(types)) or "nothing"
+            self._fault("kernel.dtype", number, name=row.name, types=type_names(dtype), legal=legal, soc=self.soc.name)
 
     def _vector(
         self, number: int, row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]
@@ -259,6 +326,8 @@ class Launch:
                     )
 
     def _outside(self, number: int, row: Row, allocation: int, offset: int, size: int, limit: int) -> None:
+        if allocation < 0 and allocation not in self._limits:
+            self._foreign_buffer(number, row.name, allocation)
         facts: dict[str, Any] = {"name": row.name, "offset": offset, "end": offset + size, "limit": limit}
         if allocation >= 0:
             from cannlab.machine.core.pipes import GM_SLACK
@@ -268,6 +337,14 @@ class Launch:
                 return
             self._fault("kernel.gm_range", number, argument=allocation, **facts)
         self._fault("kernel.local_range", number, buffer=_SPACE_NAMES.get(allocation, "?"), **facts)
+
+    def _foreign_buffer(self, number: int, name: str, allocation: int) -> NoReturn:
+        """A buffer that the running core does not have."""
+        buffer = _SPACE_NAMES.get(allocation, "?")
+        if not any(space == allocation and capacity(self.soc, space) for space in Space):
+            self._fault("kernel.not_on_chip", number, name=f"the {buffer}", soc=self.soc.name)
+        mine, other = ("vector", "cube") if self.cores == VECTOR_CORE else ("cube", "vector")
+        self._fault("kernel.core_kind", number, name=name, buffer=buffer, cores=mine, other=other)
 
     # -- control --------------------------------------------------------------------------------------
 
@@ -362,8 +439,11 @@ class Launch:
         identity, position, produces, consumes, depth, whole = imm
         queue = Queue(identity, position, produces, consumes, depth, bool(whole))
         for space, start, size in operands:
-            if space == Space.UB and start + size > self.soc.ub_usable_bytes:
-                self._fault("kernel.ub_overflow", number, used=start, wanted=size, usable=self.soc.ub_usable_bytes)
+            if space not in self._limits:
+                self._foreign_buffer(number, "init_buffer", space)
+            most = usable(self.soc, Space(space))
+            if start + size > most:
+                self._overflow(number, space, start, size, most)
             state = State.WHOLE if whole else State.FREE
             queue.buffers.append(Buffer(queue, len(queue.buffers), space, start, size, state))
         self._buffers += len(operands)
@@ -375,6 +455,12 @@ class Launch:
             self.queues[identity].buffers += queue.buffers
         else:
             self.queues.append(queue)
+
+    def _overflow(self, number: int, space: int, used: int, wanted: int, most: int) -> NoReturn:
+        facts = {"used": used, "wanted": wanted, "usable": most}
+        if space == Space.UB:
+            self._fault("kernel.ub_overflow", number, **facts)
+        self._fault("kernel.buffer_overflow", number, buffer=_SPACE_NAMES[space], **facts)
 
     # -- queue calls of a face -------------------------------------------------------------------------
 
@@ -484,6 +570,7 @@ def run(
     soc: Soc | None = None,
     sync: str = "auto",
     scalars: Sequence[Any] = (),
+    cores: str = VECTOR_CORE,
 ) -> Result:
     """Run a kernel on arrays: ``body`` is called once per block, with the launch at that block.
 
@@ -492,7 +579,7 @@ def run(
     Raises:
         KernelFault: a rule at which the core stops.
     """
-    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars)
+    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores)
     with np.errstate(all="ignore"):
         for block in range(blocks):
             launch.start_block(block)
@@ -535,6 +622,7 @@ def _again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool) -> Re
         sync=meta["sync"],
         scalars=meta["scalars"],
         data=data,
+        cores=meta.get("cores", VECTOR_CORE),
     )
     launch.trace.meta.update({key: value for key, value in meta.items() if key != "files"})
     for label in meta["files"]:

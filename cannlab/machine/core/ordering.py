@@ -28,7 +28,9 @@ from cannlab.machine.core.shadow import Cell, Shadow
 Report = Callable[..., None]
 """report(rule, instruction, others, **facts)"""
 Operand = tuple[int, int, int]
-_S = int(Pipe.S)
+_S, _M = int(Pipe.S), int(Pipe.M)
+LARGE = 10
+"""Fractals of a result from which on one mmad may follow another on it without a barrier. Source: ascend-c 2.3."""
 
 
 class Ordering:
@@ -43,10 +45,15 @@ class Ordering:
     def __init__(self, memory: Memory, report: Report, strict: bool) -> None:
         self._report = report
         self._strict = strict
-        self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in (Space.UB,)}
+        self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in Space if memory.has(space)}
         self._global = {number: Shadow(size + GM_SLACK, True) for number, size in enumerate(memory.sizes)}
+        # Reads of an argument that nobody has written yet are only noted: most arguments are never written.
+        self._reads: dict[int, list[tuple[Operand, layout.Spans | None, int, int]]] = {
+            number: [] for number in self._global
+        }
         self._memory = memory
         self._unsettled: list[tuple[Operand, NDArray[np.uint8], int, int]] = []
+        self._large = False
         self.waited: list[int] = []
         """Instructions that the automatic synchronisation made the last one wait for."""
         self.start_block(-1)
@@ -155,10 +162,15 @@ class Ordering:
         spans = touched(row, dtype, imm)
         roles = row.roles
         undefined: list[tuple[int, Cell]] = []
+        if pipe == _M:
+            self._large = -(-imm[0] // 16) * -(-imm[1] // 16) >= LARGE
         if self.waited:
             self.waited = []
         for place, operand in enumerate(operands):
             if roles[place] == "w":
+                continue
+            if operand[0] in self._reads:
+                self._reads[operand[0]].append((operand, spans[place], pipe, number))
                 continue
             cells = self._cells(operand, spans[place])
             loose = spans[place] is None and row.kind == Kind.VECTOR
@@ -178,6 +190,8 @@ class Ordering:
         for place, operand in enumerate(operands):
             if roles[place] == "r":
                 continue
+            if operand[0] in self._reads:
+                self._catch_up(operand[0])
             for cell in self._cells(operand, spans[place]):
                 self._write(number, row, pipe, imm, operand, cell)
             if spans[place] is None or len(spans[place] or ()) == 1:
@@ -190,9 +204,17 @@ class Ordering:
                 cell.defined = False
         self.last[pipe] = number
 
+    def _catch_up(self, allocation: int) -> None:
+        """The first write to an argument: its reads so far are entered in its cells."""
+        for operand, spans, pipe, number in self._reads.pop(allocation):
+            for cell in self._cells(operand, spans):
+                if not cell.readers:
+                    cell.first_reader = number
+                cell.readers[pipe] = number
+
     def _write(self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, cell: Cell) -> None:
         known = self.known[pipe]
-        atomic = imm[4] if row.name == "data_copy" and operand[0] >= 0 else 0
+        atomic = imm[row.atomic] if row.atomic >= 0 and operand[0] >= 0 else 0
         if cell.writer > known[cell.writer_pipe] and not (atomic and atomic == cell.atomic):
             self._after_write(number, pipe, cell, "overwrites", True)
         elif -1 < cell.writer < self._first and operand[0] >= 0 and not (atomic and atomic == cell.atomic):
@@ -223,6 +245,8 @@ class Ordering:
 
     def _automatic(self, pipe: int, other: int, when: int) -> bool:
         """Would the compiler order this pair? Then the wait is remembered."""
+        if self._strict and pipe == other == _M and self._large:
+            return True
         if self._strict or not (pipe == other or _S in (pipe, other)):
             return False
         if pipe != other:
@@ -252,7 +276,7 @@ class Ordering:
                 did=did,
             )
             return
-        source, waits = Pipe(other_pipe).name, Pipe(pipe).name
+        source, waits = (Pipe(each).name.replace("FIXP", "FIX") for each in (other_pipe, pipe))
         self._report(
             "kernel.race",
             number,
@@ -299,6 +323,13 @@ class Ordering:
         rule = "kernel.queue_enqueued" if state is State.ENQUEUED else "kernel.queue_freed"
         self._report(rule, number, (("given away at", buffer.since),) if buffer.since >= 0 else ())
 
+    def _counts(self, row: Row, place: int, dtype: int, imm: tuple[int, ...], operands: Any, cell: Cell) -> bool:
+        """Does the result depend on a byte of the cell?"""
+        assert row.needs is not None
+        size = SIZES[unpack(dtype)[place]]
+        at = row.needs(place, dtype, imm) * size + operands[place][1]
+        return bool(((at + size > cell.start) & (at < cell.end)).any())
+
     # -- undefined bytes ------------------------------------------------------------------------------
 
     def _undefined(
@@ -314,6 +345,20 @@ class Ordering:
         if row.name == "data_copy" and operands[0][0] < 0 and imm[0] == 1:
             base = operands[1][1]
             return tuple((max(cell.start - base, 0), min(cell.end - base, operands[1][2])) for _, cell in undefined)
+        if row.flow is not None:
+            size = SIZES[unpack(dtype)[0]]
+            to, source = row.flow(size, imm)
+            at = source * size + operands[1][1]
+            bad = np.zeros(len(at), dtype=bool)
+            for _, cell in undefined:
+                bad |= (source >= 0) & (at + size > cell.start) & (at < cell.end)
+            return layout.runs(to[bad], size)
+        if row.needs is not None:
+            undefined = [
+                (place, cell) for place, cell in undefined if self._counts(row, place, dtype, imm, operands, cell)
+            ]
+            if not undefined:
+                return ()
         if not row.lanewise:
             place, cell = undefined[0]
             self._report(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cannlab.machine.core import cost
 from cannlab.machine.core.opcodes import Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, Pipe, Space
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe, Space
 from cannlab.machine.core.queues import Buffer
 from cannlab.soc.soc import Soc
 
@@ -52,12 +52,14 @@ class Schedule:
     Args:
         soc: the chip.
         blocks: blocks of the launch.
+        cores: which cores run them.
     """
 
-    def __init__(self, soc: Soc, blocks: int) -> None:
+    def __init__(self, soc: Soc, blocks: int, cores: str = VECTOR_CORE) -> None:
         self._soc = soc
         self._blocks = blocks
-        self._cores = max(1, min(blocks, soc.kernel_cores))
+        there = soc.kernel_cores if cores == VECTOR_CORE else soc.matrix_cores
+        self._cores = max(1, min(blocks, there))
         self._rates = cost.Rates(soc, self._cores)
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -139,6 +141,9 @@ class Schedule:
             self._free[pipe] = end
             self._put(pipe, start, end)
             return
+        if kind != Kind.MOVE:
+            self._cube(row, pipe, dtype, imm, operands, start)
+            return
         size = imm[0] * imm[1]
         issue = cost.COPY_ISSUE + (imm[0] - 1) * cost.BURST_ISSUE if imm[0] else cost.COPY_ISSUE
         if pipe == _MTE2:
@@ -150,6 +155,40 @@ class Schedule:
         moved = start + max(issue, math.ceil(size / rate))
         if operands[0][0] > Space.UB or operands[1][0] > Space.UB:
             self._channel = max(self._channel, start) + math.ceil(size / self._rates.share)
+            moved = max(moved, self._channel)
+        self._free[pipe] = moved
+        self._put(pipe, start, moved + latency)
+
+    def _cube(
+        self,
+        row: Row,
+        pipe: int,
+        dtype: int,
+        imm: tuple[int, ...],
+        operands: tuple[tuple[int, int, int], ...],
+        start: int,
+    ) -> None:
+        """mmad, fixpipe, and the copies that rearrange."""
+        rates = self._rates
+        if row.kind == Kind.CUBE:
+            end = start + cost.cube_cycles(dtype, imm)
+            self._free[pipe] = end
+            self._put(pipe, start, end)
+            return
+        if row.kind == Kind.FIX:
+            read, size, rows = cost.fix_size(dtype, imm)
+            rate, latency = min(rates.fix, rates.fix * size / max(read, 1)), cost.FIX_LATENCY
+        else:
+            size, rows = cost.load_size(row, dtype, imm)
+            rate = rates.load.get(operands[0][0], rates.local)
+            latency = cost.LOAD_LATENCY
+            if pipe == _MTE2:
+                rate, latency = rates.read, cost.READ_LATENCY
+            elif pipe == _MTE3:
+                rate, latency = rates.write, cost.WRITE_LATENCY
+        moved = start + max(cost.COPY_ISSUE + (rows - 1) * cost.BURST_ISSUE, math.ceil(size / rate))
+        if any(operand[0] > Space.UB for operand in operands):
+            self._channel = max(self._channel, start) + math.ceil(size / rates.share)
             moved = max(moved, self._channel)
         self._free[pipe] = moved
         self._put(pipe, start, moved + latency)

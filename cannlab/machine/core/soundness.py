@@ -12,7 +12,7 @@ from typing import Any
 from cannlab.machine.core.access import extents
 from cannlab.machine.core.dtypes import SIZES, unpack
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, Pipe, Space
+from cannlab.machine.core.pipes import ALL_PIPES, CORES, EVENT_PIPES, GM, PATHS, VECTOR_CORE, Pipe, Space
 from cannlab.trace.kernel import Instruction, KernelTrace
 
 MOST_BLOCKS = 65535
@@ -70,6 +70,8 @@ def _head(trace: KernelTrace) -> None:
         raise Unsound(f"it has {meta['blocks']} blocks")
     if meta["sync"] not in ("auto", "strict"):
         raise Unsound(f"its 'sync' is {meta['sync']!r}")
+    if meta.get("cores", VECTOR_CORE) not in CORES:
+        raise Unsound(f"its 'cores' is {meta['cores']!r}")
     if not all(type(label) is str for label in meta["files"]):
         raise Unsound("its files have no names")
     for argument in meta["arguments"]:
@@ -109,9 +111,13 @@ def _instruction(entry: Instruction, arguments: int) -> None:
     for allocation, offset, size in entry.operands:
         if not int(min(Space)) <= allocation < arguments or offset < 0 or size < 0:
             raise Unsound(f"{row.name} has an operand that cannot be ({allocation}, {offset}, {size})")
-    if row.kind == Kind.VECTOR:
+    if row.spaces:
+        for place, (allocation, _, _) in enumerate(entry.operands):
+            if min(allocation, GM) not in row.spaces[place]:
+                raise Unsound(f"operand {place} of {row.name} cannot lie there")
+    if row.kind in (Kind.VECTOR, Kind.LOAD, Kind.CUBE, Kind.FIX):
         _types(row, entry.dtype)
-        _vector(row, entry)
+        _exact(row, entry)
     elif row.kind == Kind.MOVE:
         _types(row, entry.dtype)
         _move(row, entry)
@@ -132,9 +138,10 @@ def _pipe(row: Row, entry: Instruction) -> int:
     """The pipe on which a face issues this instruction."""
     if row.kind == Kind.MOVE:
         (to, _, _), (source, _, _) = entry.operands
-        if to >= 0 and source >= 0:
-            raise Unsound(f"{row.name} has no way from global memory to global memory")
-        return int(Pipe.MTE2 if source >= 0 else Pipe.MTE3 if to >= 0 else Pipe.V)
+        found = PATHS.get((min(source, GM), min(to, GM)))
+        if found is None:
+            raise Unsound(f"{row.name} has no way from {source} to {to}")
+        return int(found)
     if row.number in _FLAGS:
         return int(EVENT_PIPES[entry.immediates[0]][_FLAGS[row.number]])
     if row.number == _BARRIER:
@@ -145,13 +152,25 @@ def _pipe(row: Row, entry: Instruction) -> int:
     return int(row.pipe)
 
 
-def _vector(row: Row, entry: Instruction) -> None:
+def _exact(row: Row, entry: Instruction) -> None:
     """Each operand has exactly the bytes that its immediates reach: they decide what is computed, judged and paid."""
+    if row.kind != Kind.VECTOR:
+        _extents(row, entry.immediates)
     for place, reach in enumerate(extents(row.number, entry.dtype, entry.immediates)):
-        if entry.operands[place][0] >= 0:
-            raise Unsound(f"{row.name} works in local buffers only")
         if reach is not None and entry.operands[place][2] != reach:
             raise Unsound(f"operand {place} of {row.name} has {entry.operands[place][2]} bytes, it reaches {reach}")
+
+
+_MOST_IMMEDIATE = 1 << 20
+_SIGNED = {"load_data_3d": (18,), "init_const_value": (4,), "fixpipe": (5,), "fixpipe_vector": (5,)}
+"""Immediates that are bits, not numbers."""
+
+
+def _extents(row: Row, imm: tuple[int, ...]) -> None:
+    """Counts and strides of the cube's instructions are what the hardware's fields hold."""
+    bits = _SIGNED.get(row.name, ())
+    if any(not 0 <= value <= _MOST_IMMEDIATE for place, value in enumerate(imm) if place not in bits):
+        raise Unsound(f"{row.name} has immediates that no face writes")
 
 
 def _move(row: Row, entry: Instruction) -> None:

@@ -10,6 +10,7 @@ from cannlab.ascendc.language.core.enums import MaskMode
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.layout import WORD
+from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
 
 _ADDABLE = ("float16", "float32", "int32", "int16", "int8")
 
@@ -52,14 +53,28 @@ def init_soc_state() -> None:
 
 def ascend_is_aic() -> PlainValue:
     """Is this a cube core?"""
-    d.state("ascend_is_aic")
-    return PlainValue(False, KnownTypes.int1)
+    return PlainValue(d.state("ascend_is_aic").launch.cores == CUBE_CORE, KnownTypes.int1)
 
 
 def ascend_is_aiv() -> PlainValue:
     """Is this a vector core?"""
-    d.state("ascend_is_aiv")
-    return PlainValue(True, KnownTypes.int1)
+    return PlainValue(d.state("ascend_is_aiv").launch.cores == VECTOR_CORE, KnownTypes.int1)
+
+
+def _hf32(name: str, on: bool, trans: bool) -> None:
+    state = d.state(name)
+    state.hf32 = (on, trans)
+    state.launch.issue(d.row("set_hf32").number, 0, 0, ((2 if trans else 1) if on else 0,))
+
+
+def set_hf32_mode(hf32_mode: Any) -> None:
+    """mmad rounds float32 inputs to 11 bits of fraction, and is faster on hardware (the time model keeps float32's)."""
+    _hf32("set_hf32_mode", bool(raw(hf32_mode)), d.state("set_hf32_mode").hf32[1])
+
+
+def set_hf32_trans_mode(trans_mode: Any) -> None:
+    """HF32 rounds towards zero (True) or to nearest even."""
+    _hf32("set_hf32_trans_mode", d.state("set_hf32_trans_mode").hf32[0], bool(raw(trans_mode)))
 
 
 def _atomic(name: str, operation: int, dtype: DataType) -> None:

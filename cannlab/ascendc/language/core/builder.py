@@ -18,6 +18,8 @@ class BlockState:
         mask: the vector mask register: (low, high), or the length in counter mode.
         atomic: how writes to global memory combine (0 replace, 1 add, 2 max, 3 min).
         pad_value: set_pad_value's register; None when it was not set.
+        pre_quant: set_fix_pipe_pre_quant_flag's register.
+        hf32: set_hf32_mode and set_hf32_trans_mode.
         pipe: the TPipe, once it exists.
         events: hard event -> ids handed out by alloc_event_id.
         nested: nested jit function's name -> what it was first called with.
@@ -31,6 +33,8 @@ class BlockState:
         self.length = 0
         self.atomic = 0
         self.pad_value: float | None = None
+        self.pre_quant = 0
+        self.hf32 = (False, False)
         self.pipe: Any = None
         self.events: dict[int, set[int]] = {}
         self.printed = 0

@@ -20,22 +20,16 @@ from cannlab.ascendc.language.core.types import ShapeInfo
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
 from cannlab.machine.core.opcodes import BY_NAME
-from cannlab.machine.core.pipes import Space, capacity
+from cannlab.machine.core.pipes import Space, capacity, position_space
 from cannlab.machine.core.queues import Buffer
+from cannlab.soc import Soc
 
-SPACES: dict[int, Space] = {
-    TPosition.VECIN: Space.UB,
-    TPosition.VECOUT: Space.UB,
-    TPosition.VECCALC: Space.UB,
-    TPosition.A1: Space.L1,
-    TPosition.B1: Space.L1,
-    TPosition.C1: Space.L1,
-    TPosition.A2: Space.L0A,
-    TPosition.B2: Space.L0B,
-    TPosition.CO1: Space.L0C,
-    TPosition.C2: Space.BIAS,
-}
-"""Where a position lies on dav-2201. Source: ascend-c 1.2."""
+
+def space_of(soc: Soc, position: int) -> Space | None:
+    """Where a position lies on a chip; None for global memory."""
+    return position_space(soc, TPosition(position).name)
+
+
 HARDWARE: dict[int, Space] = {
     Hardware.UB: Space.UB,
     Hardware.L1: Space.L1,
@@ -177,7 +171,7 @@ class LocalTensor(BaseTensor):
         if isinstance(pos, (int, PlainValue)) and not isinstance(pos, TPosition):
             pos, addr = TPosition.VECIN, pos
         position = TPosition.VECIN if pos is None else pos
-        space = SPACES.get(int(raw(position)))
+        space = space_of(state.launch.soc, int(raw(position)))
         if space is None:
             raise ValueError(f"{TPosition(int(raw(position))).name} is not a local position")
         self.dtype = dtype

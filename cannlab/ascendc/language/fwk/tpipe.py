@@ -8,7 +8,7 @@ from cannlab.ascendc.language.core.builder import GlobalBuilder
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
 from cannlab.ascendc.language.core.enums import HardEvent, TPosition
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, raw
-from cannlab.ascendc.language.core.tensor import SPACES, LocalTensor, buffer_tensor
+from cannlab.ascendc.language.core.tensor import LocalTensor, buffer_tensor, space_of
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import BLOCK, Pipe, Space
 from cannlab.machine.core.queues import Buffer, Queue
@@ -229,7 +229,9 @@ class TPipe(IRValue):
         self._init(que, int(raw(count)), int(raw(size)), False)
 
     def _init(self, que: TQueBind, count: int, size: int, whole: bool) -> None:
-        space = SPACES[que._position]
+        space = space_of(self._state.launch.soc, int(que._position))
+        if space is None:
+            raise ValueError(f"{TPosition(que._position).name} lies in global memory: it has no buffers")
         size = -(-size // BLOCK) * BLOCK
         start = self._next.get(space, 0)
         buffers = [(int(space), start + number * size, size) for number in range(count)]
