@@ -47,6 +47,11 @@ _RUNTIME_FUNCTIONS = {
     "ascend_is_aic": "int1",
     "ascend_is_aiv": "int1",
     "gather_mask": "uint64",
+    "get_system_cycle": "int64",
+    "scalar_get_sff_value": "int64",
+    "scalar_get_count_of_value": "int64",
+    "scalar_count_leading_zero": "int64",
+    "count_bits_cnt_same_as_sign_bit": "int64",
 }
 _SCALAR_METHODS = ("get_value", "get_size", "get_length", "cast", "ceildiv", "logical_and", "logical_or")
 _NUMBERS = (bool, int, float)

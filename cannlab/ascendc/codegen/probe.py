@@ -35,6 +35,7 @@ class _Memory:
     """Reads as zeros, of any size."""
 
     compare_mask = np.zeros(16, dtype=np.uint8)
+    merged = (0, 0, 0, 0)
 
     def view(self, operand: tuple[int, int, int], code: int) -> NDArray[Any]:
         size = operand[2] // NUMPY[code].itemsize

@@ -70,7 +70,9 @@ def vector_cycles(row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tu
     """Cycles of a vector instruction."""
     if not dtype:
         return VECTOR_HEAD
-    if imm[0] == layout.COUNT:
+    if row.repeats is not None:
+        count = row.repeats(dtype, imm)
+    elif imm[0] == layout.COUNT:
         count = -(-imm[1] * widest(dtype) // REPEAT)
     elif len(imm) >= 10:
         count = layout.repeats(widest(dtype), imm)

@@ -215,6 +215,10 @@ class Launch:
             self.trace.meta["files"].append(label)
         return known
 
+    def now_ns(self) -> int:
+        """Simulated time of the scalar unit since the block's start, in ns."""
+        return self._schedule.now_ns()
+
     def load(self, operand: tuple[int, int, int], code: int) -> Any:
         """get_value: the element as a Python number; recorded and timed."""
         self.issue(161, 0, code, (), (operand,))

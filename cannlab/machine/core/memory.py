@@ -52,7 +52,9 @@ class Memory:
         self.spare: list[tuple[int, int, int]] = []
         self.compare_mask = np.zeros(16, dtype=np.uint8)
         self.deq_scale = 1.0
+        self.deq_offset = 0
         self.hf32 = 0
+        self.merged: tuple[int, ...] = (0, 0, 0, 0)
         self._dirty: set[int] = set()
 
     def start_block(self) -> None:
@@ -62,7 +64,9 @@ class Memory:
             self._buffers[space][:] = POISON
         self.compare_mask[:] = 0
         self.deq_scale = 1.0
+        self.deq_offset = 0
         self.hf32 = 0
+        self.merged = (0, 0, 0, 0)
 
     def has(self, space: Space) -> bool:
         """Does the chip have this local buffer?"""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cannlab.machine.core import (
+    adv_math,
     compare,
     conversion,
     cube,
@@ -23,7 +24,10 @@ from cannlab.machine.core import (
     gathering,
     layout,
     movement,
+    quantising,
     reductions,
+    sorting,
+    transposing,
 )
 from cannlab.machine.core.dtypes import CODES, NAMES, SIZES, pack, unpack, widest
 from cannlab.machine.core.memory import Memory
@@ -66,6 +70,7 @@ class Row:
         types: legal element types of its operands, packed; empty means all.
         align: alignment in bytes of each operand in a local buffer (0: its element's size).
         cycles: cycles per repeat of a vector instruction.
+        repeats: repeats that a vector instruction takes, where its immediates do not begin with a form or a count.
         spaces: where each operand may lie (GM or a local buffer); empty means that PATHS says it.
         flow: of an operation that only moves elements: (elements of the destination, element of the source of each),
             by element size and immediates. What is undefined in the source is undefined in the destination.
@@ -87,6 +92,7 @@ class Row:
     cycles: float = 1.0
     spaces: tuple[frozenset[int], ...] = ()
     atomic: int = -1
+    repeats: Callable[[int, Imm], int] | None = None
     flow: Callable[[int, Imm], tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None
     needs: Callable[[int, int, Imm], NDArray[np.int64]] | None = None
 
@@ -583,17 +589,186 @@ def _set_hf32(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
 _add(225, "set_hf32", Kind.SCALAR, Pipe.S, _set_hf32)
 """imm: 0 off, 1 to nearest even, 2 towards zero."""
 
+# -- sorting, transposing, quantising, composite functions ----------------------------------------------
+
+_SCORES = ("float16", "float32")
+_SORTED = each((name, name, "uint32") for name in _SCORES)
+_add(
+    240,
+    "sort32",
+    _V,
+    Pipe.V,
+    sorting.sort32,
+    roles="wrr",
+    touches=(sorting.structures, sorting.elements(1), sorting.indices),
+    types=_SORTED,
+    cycles=4.0,
+)
+for _number, _queues in ((241, 2), (242, 3), (243, 4)):
+    _add(
+        _number,
+        f"mrg_sort_{_queues}",
+        _V,
+        Pipe.V,
+        sorting.merge,
+        roles="w" + "r" * _queues,
+        repeats=sorting.merge_repeats(_queues),
+        touches=(sorting.merged(_queues), *(sorting.queue(place, _queues) for place in range(_queues))),
+        types=same("float16 float32", 1 + _queues),
+        cycles=4.0,
+    )
+_add(
+    244,
+    "sort",
+    _V,
+    Pipe.V,
+    sorting.sort,
+    roles="wrrw",
+    touches=(sorting.structures, sorting.elements(1), sorting.indices, sorting.structures),
+    types=each((name, name, "uint32", name) for name in _SCORES),
+    cycles=12.0,
+)
+_add(
+    245,
+    "extract",
+    _V,
+    Pipe.V,
+    sorting.extract,
+    roles="wwr",
+    touches=(sorting.elements(0), sorting.indices, sorting.structures),
+    types=each((name, "uint32", name) for name in _SCORES),
+    cycles=2.0,
+)
+_add(
+    250,
+    "transpose",
+    _V,
+    Pipe.V,
+    transposing.transpose,
+    roles="wr",
+    repeats=transposing.repeats,
+    touches=(transposing.whole, transposing.whole),
+    types=same("int16 uint16 float16", 2),
+)
+_add(
+    251,
+    "transpose_ext",
+    _V,
+    Pipe.V,
+    transposing.transpose,
+    roles="wrw",
+    repeats=transposing.repeats,
+    touches=(transposing.whole, transposing.whole, transposing.scratch),
+    types=each((name, name, "uint8") for name in _WIDE.split()),
+    cycles=4.0,
+)
+_add(
+    252,
+    "trans_data_to_5hd",
+    _V,
+    Pipe.V,
+    transposing.to_5hd,
+    roles="w" * 16 + "r" * 16,
+    touches=(transposing.line(False),) * 16 + (transposing.line(True),) * 16,
+    types=same("int8 uint8 int16 uint16 float16 int32 uint32 float32", 1),
+    cycles=8.0,
+)
+"""Its packed types hold one type, that of all lines."""
+_add(
+    90,
+    "add_deq_relu",
+    _V,
+    Pipe.V,
+    quantising.add_deq_relu,
+    roles="wrr",
+    touches=_STRIDED,
+    lanewise=True,
+    types=each([("float16", "int32", "int32")]),
+    cycles=3.0,
+)
+_add(
+    91,
+    "cast_deq",
+    _V,
+    Pipe.V,
+    quantising.cast_deq_half,
+    roles="wr",
+    touches=_STRIDED[:2],
+    lanewise=True,
+    types=each([("float16", "int32")]),
+)
+_add(
+    92,
+    "cast_deq_byte",
+    _V,
+    Pipe.V,
+    quantising.cast_deq_byte,
+    roles="wr",
+    touches=(quantising.halves(0), quantising.halves(1)),
+    types=each([("int8", "int16"), ("uint8", "int16")]),
+)
+_add(
+    93,
+    "quant",
+    _V,
+    Pipe.V,
+    elementwise.run(quantising.quant),
+    roles="wr",
+    touches=_STRIDED[:2],
+    lanewise=True,
+    types=each([("int8", "float16"), ("int8", "float32")]),
+    cycles=4.0,
+)
+_add(
+    94,
+    "bilinear_interpolation",
+    _V,
+    Pipe.V,
+    gathering.bilinear,
+    roles="wrrrw",
+    repeats=lambda dtype, imm: imm[2] * imm[6],
+    touches=(gathering.bilinear_written, None, gathering.bilinear_offsets, gathering.bilinear_weights, None),
+    types=each([("float16", "float16", "uint32", "float16", "uint8")]),
+    cycles=4.0,
+)
+COMPOSITE_CYCLES = 20.0
+"""Of a composite function, per repeat: about so many instructions (assumed)."""
+for _number, (_name, _curve) in enumerate(adv_math.FUNCTIONS.items(), start=300):
+    _add(
+        _number,
+        f"adv_{_name}",
+        _V,
+        Pipe.V,
+        elementwise.run(adv_math.unary(_curve)),
+        roles="wr",
+        touches=_STRIDED[:2],
+        lanewise=True,
+        types=same(_FLOAT, 2),
+        cycles=COMPOSITE_CYCLES,
+    )
+for _number, _name, _compute, _names in (
+    (340, "adv_power", adv_math.power, "float16 float32 int32"),
+    (341, "adv_xor", adv_math.xor, "int16 uint16"),
+):
+    _add(
+        _number,
+        _name,
+        _V,
+        Pipe.V,
+        elementwise.run(_compute),
+        roles="wrr",
+        touches=_STRIDED,
+        lanewise=True,
+        types=same(_names, 3),
+        cycles=COMPOSITE_CYCLES if _name == "adv_power" else 3.0,
+    )
+
 _add(160, "set_value", Kind.SCALAR, Pipe.S, movement.store, roles="w", align=(0,))
 _add(161, "get_value", Kind.SCALAR, Pipe.S, movement.nothing, roles="r", align=(0,))
 
 
-def _set_deq(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
-    from cannlab.machine.core.floats import from_bits
-
-    memory.deq_scale = from_bits(imm[0])
-
-
-_add(162, "set_deq_scale", Kind.SCALAR, Pipe.S, _set_deq)
+_add(162, "set_deq_scale", Kind.SCALAR, Pipe.S, quantising.set_scale)
+"""imm: the scale's bits[, an offset]."""
 
 # -- synchronisation, queues, blocks ------------------------------------------------------------------
 

@@ -247,6 +247,10 @@ class Schedule:
             self._free[queue.produces] = max(self._free[queue.produces], self._empty.get(buffer, 0))
         self._put(_S, self._now - cost.QUEUE_CALL, self._now)
 
+    def now_ns(self) -> int:
+        """The scalar unit's time since the block's start, in ns."""
+        return self._now * 1000 // self._soc.vector_mhz
+
     def timing(self) -> Timing:
         """The finished timelines; call once, after the last instruction."""
         import numpy as np

@@ -6,7 +6,7 @@ from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
-from cannlab.ascendc.language.core.enums import MaskMode
+from cannlab.ascendc.language.core.enums import AtomicDtype, AtomicOp, MaskMode
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.layout import WORD
@@ -97,6 +97,41 @@ def set_atomic_max(dtype: DataType) -> None:
 def set_atomic_min(dtype: DataType) -> None:
     """Writes to global memory keep the smaller value."""
     _atomic("set_atomic_min", 3, dtype)
+
+
+def set_atomic_type(dtype: DataType) -> None:
+    """The type of atomic writes; here each write has its tensor's type."""
+    d.state("set_atomic_type")
+    if not isinstance(dtype, DataType) or dtype.name not in _ADDABLE:
+        raise TypeError(f"set_atomic_type takes {', '.join(_ADDABLE)}, got {dtype}")
+
+
+def set_store_atomic_config(atomic_type: AtomicDtype, atomic_op: AtomicOp) -> None:
+    """Writes to global memory add (ATOMIC_SUM), or replace with ATOMIC_NONE."""
+    state = d.state("set_store_atomic_config")
+    state.store_config = (int(atomic_type), int(atomic_op))
+    state.atomic = 0 if atomic_type == AtomicDtype.ATOMIC_NONE else 1
+
+
+def get_store_atomic_config() -> tuple[PlainValue, PlainValue]:
+    """Type and operation of set_store_atomic_config (uint16)."""
+    kind, operation = d.state("get_store_atomic_config").store_config
+    return PlainValue(kind, KnownTypes.uint16), PlainValue(operation, KnownTypes.uint16)
+
+
+def set_mm_layout_transform(mm_layout_mode: Any) -> None:
+    """The order in which mmad walks m and n; the result is the same, and the time model has no order."""
+    d.state("set_mm_layout_transform")
+
+
+def metrics_prof_start() -> None:
+    """Profiling is always on here."""
+    d.state("metrics_prof_start")
+
+
+def metrics_prof_stop() -> None:
+    """Profiling is always on here."""
+    d.state("metrics_prof_stop")
 
 
 def set_atomic_none() -> None:

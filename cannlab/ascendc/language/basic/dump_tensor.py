@@ -65,6 +65,11 @@ def dump_tensor(tensor: GlobalTensor | LocalTensor, desc: Any, dump_size: Any, s
     )
 
 
+def dump_acc_chk_point(tensor: GlobalTensor | LocalTensor, index: Any, count_off: Any, dump_size: Any) -> None:
+    """Print ``dump_size`` elements from element ``count_off`` on, under the number ``index``."""
+    dump_tensor(tensor[count_off], index, dump_size)
+
+
 def print_time_stamp(desc_id: Any) -> None:
     """Not timed on the emulator: prints the number alone."""
     _show(f"TimeStamp: {raw(desc_id)}\n", "print_time_stamp")

@@ -8,7 +8,7 @@ import numpy as np
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
-from cannlab.ascendc.language.core.ir_value import PlainValue, raw
+from cannlab.ascendc.language.core.ir_value import PlainValue, RawHandle, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.ascendc.language.core.types import GatherMaskParams, GatherRepeatParams
 from cannlab.ascendc.lib.placeholders import names_of
@@ -98,6 +98,12 @@ def gather_mask(
     name = "gather_mask_tensor" if with_tensor else "gather_mask"
     state.launch.issue(d.row(name).number, 1, d.types(tensors), imm, tuple(operands))
     return PlainValue(int(np.int64(len(kept))), KnownTypes.uint64)
+
+
+def get_gather_mask_remain_count() -> RawHandle:
+    """In 1.1.1 a bare handle: it cannot be used as a number (gather_mask itself returns the count)."""
+    d.state("get_gather_mask_remain_count")
+    return RawHandle()
 
 
 def scatter(*args: Any, **kwargs: Any) -> None:

@@ -20,6 +20,7 @@ class BlockState:
         pad_value: set_pad_value's register; None when it was not set.
         pre_quant: set_fix_pipe_pre_quant_flag's register.
         hf32: set_hf32_mode and set_hf32_trans_mode.
+        addresses: byte addresses that get_phy_addr gave out, and the element type there.
         pipe: the TPipe, once it exists.
         events: hard event -> ids handed out by alloc_event_id.
         nested: nested jit function's name -> what it was first called with.
@@ -35,6 +36,8 @@ class BlockState:
         self.pad_value: float | None = None
         self.pre_quant = 0
         self.hf32 = (False, False)
+        self.addresses: dict[int, Any] = {}
+        self.store_config: tuple[int, int] = (0, 0)
         self.pipe: Any = None
         self.events: dict[int, set[int]] = {}
         self.printed = 0

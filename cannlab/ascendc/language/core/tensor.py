@@ -261,7 +261,9 @@ class LocalTensor(BaseTensor):
 
     def get_phy_addr(self, offset: Any = 0) -> PlainValue:
         """Byte address in the local buffer (uint64)."""
-        return PlainValue(self.offset + raw(offset) * self.dtype.sizeof(), KnownTypes.uint64)
+        address = self.offset + raw(offset) * self.dtype.sizeof()
+        GlobalBuilder.get("get_phy_addr").addresses[address] = self.dtype
+        return PlainValue(address, KnownTypes.uint64)
 
     def set_addr_with_offset(self, src: LocalTensor, offset: Any) -> None:
         """Take the address of another tensor, moved by elements."""
@@ -290,6 +292,23 @@ class LocalTensor(BaseTensor):
             NotImplementedError: always.
         """
         raise NotImplementedError("LocalTensor.to_file is not emulated yet: copy the tensor to global memory instead")
+
+
+class MrgSortSrcList(IRValue):
+    """Two to four queues for mrg_sort; the element type comes first."""
+
+    def __init__(
+        self,
+        dtype: DataType,
+        src1: LocalTensor,
+        src2: LocalTensor,
+        src3: LocalTensor | None = None,
+        src4: LocalTensor | None = None,
+    ) -> None:
+        if not isinstance(dtype, DataType):
+            raise TypeError(f"MrgSortSrcList expects a DataType first, got {type(dtype).__name__}")
+        self.dtype = dtype
+        self.sources = (src1, src2, src3, src4)
 
 
 def buffer_tensor(buffer: Buffer, dtype: DataType) -> LocalTensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cannlab.ascendc.language.core.array import Array
 from cannlab.ascendc.language.core.dtype import DataType
-from cannlab.ascendc.language.core.enums import CO2Layout, DataFormat, QuantModes
+from cannlab.ascendc.language.core.enums import CO2Layout, DataFormat, QuantModes, TransposeType
 from cannlab.ascendc.language.core.ir_value import raw
 from cannlab.ascendc.lib.placeholders import names_of
 
@@ -135,6 +135,47 @@ class GatherMaskParams:
     repeat_times: Int = 1
     src0_repeat_stride: Int = 0
     src1_repeat_stride: Int = 0
+
+
+@dataclass
+class TransposeParamsExt:
+    """Sizes in elements and what to do."""
+
+    n_size: Int = 0
+    c_size: Int = 0
+    h_size: Int = 0
+    w_size: Int = 0
+    transpose_type: TransposeType = TransposeType.TRANSPOSE_ND2ND_B16
+
+
+@dataclass
+class TransDataTo5HDParams:
+    """Halves for 8-bit data, repeats and their steps in 32-B blocks."""
+
+    dst_high_half: Any = False
+    src_high_half: Any = False
+    repeat_times: Int = 1
+    dst_rep_stride: Int = 0
+    src_rep_stride: Int = 0
+
+
+@dataclass
+class MrgSort4Info:
+    """Lengths of the queues in structures, and how to merge them."""
+
+    element_lengths: list[Int]
+    if_exhausted_suspension: Any = False
+    valid_bit: Int = 15
+    repeat_times: Int = 1
+
+
+@dataclass
+class VdeqInfo:
+    """Scale, offset and sign of 16 elements."""
+
+    scale: list[Any] | None = None
+    offset: list[Any] | None = None
+    sign_mode: list[Any] | None = None
 
 
 @dataclass
