@@ -800,7 +800,7 @@ def test_queue_construction():
         whole = buf.get(asc.float32)
         put(z, 0, whole.get_size())
         part = buf.get_with_offset(8, 64, asc.float32)
-        put(z, 1, part.get_phy_addr().cast(asc.uint32))
+        put(z, 1, part.get_phy_addr().cast(asc.int32))
         buf.get_with_offset(8, 20, asc.float32)
 
     z = np.zeros(4, "i4")

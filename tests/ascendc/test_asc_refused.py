@@ -333,6 +333,39 @@ class Kernels:
 
     @staticmethod
     @asc.jit
+    def int32_into_half(z: G, n: int, f: float):
+        a = asc.LocalTensor(asc.float16, VECIN, 0, 64)
+        asc.adds(a, a, n, count=64)
+
+    @staticmethod
+    @asc.jit
+    def float_into_int16(z: G, n: int, f: float):
+        a = asc.LocalTensor(asc.int16, VECIN, 0, 64)
+        asc.duplicate(a, f, count=64)
+
+    @staticmethod
+    @asc.jit
+    def int64_into_float32(z: G, n: int, f: float):
+        touch(z, asc.get_system_cycle())
+
+    @staticmethod
+    @asc.jit
+    def float_to_int64(z: G, n: int, f: float):
+        touch(z, f.cast(asc.int64))
+
+    @staticmethod
+    @asc.jit
+    def comparison_as_number(z: G, n: int, f: float):
+        touch(z, n < 3)
+
+    @staticmethod
+    @asc.jit
+    def unsigned_to_unsigned(z: G, n: int, f: float):
+        a = asc.number(1, asc.uint32)
+        touch(z, a.cast(asc.uint64).cast(asc.int32))
+
+    @staticmethod
+    @asc.jit
     def unhashable_dtype(z: G, n: int, f: float):
         a = asc.LocalTensor("float32", VECIN, 0, 64)
         asc.exp(a, a, count=64)
@@ -353,7 +386,7 @@ def test_refused_before_it_runs(name):
         place = caught.value.place
         assert place is not None
         assert place.file == "test_asc_refused.py"
-        first = kernel._source().first
+        first = kernel._source().first if place.function != "touch" else touch._source().first
         assert first <= place.line <= first + 12
 
 

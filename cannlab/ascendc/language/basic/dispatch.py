@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cannlab.ascendc.language.core.builder import BlockState, GlobalBuilder
-from cannlab.ascendc.language.core.ir_value import PlainValue, convert, raw
+from cannlab.ascendc.language.core.ir_value import PlainValue, converted, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.machine.core import layout
 from cannlab.machine.core.access import extents
@@ -275,7 +275,7 @@ def counted(values: dict[str, Any]) -> tuple[int, ...]:
 
 def scalar_bits(value: Any, tensor: LocalTensor) -> int:
     """A scalar operand: converted to the tensor's type, as float64 bits."""
-    return to_bits(float(convert(raw(value), tensor.dtype)))
+    return to_bits(float(converted(value, tensor.dtype)))
 
 
 def row(name: str) -> Row:

@@ -6,7 +6,7 @@ from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.builder import BlockState
-from cannlab.ascendc.language.core.ir_value import convert, raw
+from cannlab.ascendc.language.core.ir_value import converted, raw
 from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
 from cannlab.ascendc.language.core.types import (
     InitConstValueParams,
@@ -101,7 +101,7 @@ def _load_3d(state: BlockState, dst: LocalTensor, src: LocalTensor, p: LoadData3
     )
     if not body[3] or not body[4]:
         return
-    fill = to_bits(float(convert(raw(p.pad_value), dst.dtype)))
+    fill = to_bits(float(converted(p.pad_value, dst.dtype)))
     dilation = d.numbers(p.dilation_filter_w, p.dilation_filter_h)
     imm = (*pads, *body, fw, fh, *dilation, right, fill)
     d.emit_wide(state, d.row("load_data_3d"), (dst, src), imm, "load_data", int(Pipe.MTE1))
@@ -130,7 +130,7 @@ def init_const_value(dst: LocalTensor, init_const_value_params: InitConstValuePa
     if not repeat or not blocks:
         return
     unit = BLOCK if dst.space == Space.L1 else 512
-    imm = (repeat, blocks, gap, unit, to_bits(float(convert(raw(p.init_value), dst.dtype))))
+    imm = (repeat, blocks, gap, unit, to_bits(float(converted(p.init_value, dst.dtype))))
     d.emit_wide(state, d.row("init_const_value"), (dst,), imm, "init_const_value", int(Pipe.MTE1))
 
 

@@ -12,7 +12,7 @@ from cannlab.ascendc.language.core.ir_value import (
     GlobalAddress,
     IRValue,
     PlainValue,
-    convert,
+    converted,
     materialize_ir_value,
     raw,
 )
@@ -44,7 +44,7 @@ _STORE = BY_NAME["set_value"].number
 
 def element_bits(value: Any, dtype: DataType) -> int:
     """An element's bits, lowest first, as a signed 64-bit number."""
-    data = numpy_type(dtype).type(convert(raw(value), dtype)).tobytes().ljust(8, b"\0")
+    data = numpy_type(dtype).type(converted(value, dtype)).tobytes().ljust(8, b"\0")
     return int(struct.unpack("<q", data)[0])
 
 
