@@ -798,7 +798,7 @@ def test_queue_construction():
         buf = asc.TBuf(asc.TPosition.VECCALC)
         pipe.init_buffer(buf=buf, num=1000)
         whole = buf.get(asc.float32)
-        put(z, 0, whole.get_size())
+        put(z, 0, whole.get_size().cast(asc.int32))
         part = buf.get_with_offset(8, 64, asc.float32)
         put(z, 1, part.get_phy_addr().cast(asc.int32))
         buf.get_with_offset(8, 20, asc.float32)

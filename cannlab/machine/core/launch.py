@@ -19,6 +19,7 @@ from cannlab.errors import Diagnosis, Place, diagnose
 from cannlab.errors.places import place_of
 from cannlab.machine.core import cube, layout
 from cannlab.machine.core.access import element_size
+from cannlab.machine.core.cost import vector_cycles
 from cannlab.machine.core.dtypes import unpack
 from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.fractals import MAX_EXTENT
@@ -65,7 +66,8 @@ _INIT, _ALLOC, _ENQUE, _DEQUE, _FREE, _RESET = (
 )
 _BLOCK_START = BY_NAME["block_start"].number
 _QUEUE, _VECTOR, _SCALAR, _MOVE = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE
-_UB = int(Space.UB)
+_MOST_FINE = 16384
+_ALLOCATED, _ENQUEUED, _DEQUEUED = State.ALLOCATED, State.ENQUEUED, State.DEQUEUED
 _SPACE_NAMES = {int(space): space.name for space in Space} | {int(Space.BIAS): "bias table", int(Space.FIXBUF): "FB"}
 _MASKS = {int(space): align - 1 for space, align in ALIGN.items()}
 
@@ -155,7 +157,13 @@ class Launch:
             }
         )
         self._files: dict[str, int] = {}
-        self._labels: dict[CodeType, int] = {}
+        self._labels: dict[int, int] = {}
+        self._codes: list[CodeType] = []
+        """Keeps the labelled code alive, so that no other gets its identity."""
+        self._fine: dict[tuple[Any, ...], int] = {}
+        """Vector instructions that broke no rule of their own, and their cycles."""
+        self._ways: set[tuple[int, ...]] = set()
+        """Operations with the spaces of their operands, found legal."""
         self.diagnoses: list[Diagnosis] = []
         self.warnings: list[Diagnosis] = []
         self._told: set[tuple[object, ...]] = set()
@@ -192,7 +200,8 @@ class Launch:
         frame = sys._getframe(1)
         labels = self._labels
         while True:
-            number = labels.get(frame.f_code, -1)
+            # By identity: a code object's hash goes through all of its constants.
+            number = labels.get(id(frame.f_code), -1)
             if number == -1:
                 number = self._label(frame.f_code)
             if number or frame.f_back is None:
@@ -205,7 +214,8 @@ class Launch:
 
         label = learner_file(code)
         number = 0 if label is None else self._file(label)
-        self._labels[code] = number
+        self._labels[id(code)] = number
+        self._codes.append(code)
         return number
 
     def _file(self, label: str) -> int:
@@ -238,17 +248,55 @@ class Launch:
     ) -> None:
         """Record, judge, execute and time an instruction whose place is known."""
         row = ROWS[op]
-        number = len(self.trace.starts)
-        self.trace.add(op, self.block if op != _BLOCK_START else imm[0], pipe, dtype, file, line, imm, operands)
+        trace = self.trace
+        number = len(trace.starts)
+        trace.add(op, self.block if op != _BLOCK_START else imm[0], pipe, dtype, file, line, imm, operands)
         kind = row.kind
         if kind is _QUEUE:
-            self._queue(number, op, row.name, imm, operands)
+            self._queue(number, op, imm, operands)
             return
-        if kind > Kind.SCALAR:
+        if kind is _VECTOR:
+            key = (op, dtype, imm, operands)
+            cycles = self._fine.get(key)
+            if cycles is None:
+                fine = self._judge(number, row, dtype, imm, operands)
+                cycles = vector_cycles(row, dtype, imm, operands)
+                if fine and len(self._fine) < _MOST_FINE:
+                    self._fine[key] = cycles
+        elif kind > _SCALAR:
             self._control(number, row, imm)
             return
+        else:
+            cycles = 0
+            self._judge(number, row, dtype, imm, operands)
+        ordering = self._ordering
+        ordering.access(number, row, pipe, dtype, imm, operands)
+        if self._data:
+            row.execute(self.memory, dtype, imm, operands)
+            if ordering._unsettled:
+                ordering.settle()
+        self._schedule.run(row, pipe, dtype, imm, operands, ordering.waited, cycles)
+
+    def _judge(
+        self,
+        number: int,
+        row: Row,
+        dtype: int,
+        imm: tuple[int, ...],
+        operands: tuple[tuple[int, int, int], ...],
+    ) -> bool:
+        """The rules of one instruction by itself: where its operands lie, their alignment, types and sizes.
+
+        True when it broke none of them (some are told without stopping the core).
+        """
+        kind = row.kind
         align = row.align
         limits = self._limits
+        if kind is not _SCALAR:
+            way = (row.number, *[operand[0] if operand[0] < 0 else 0 for operand in operands])
+            if way not in self._ways:
+                self._places(number, row, operands)
+                self._ways.add(way)
         for place, (allocation, offset, size) in enumerate(operands):
             limit = limits.get(allocation, 0)
             if offset < 0 or offset + size > limit:
@@ -263,11 +311,23 @@ class Launch:
                     offset=offset,
                     align=ALIGN[allocation] if align[place] else element_size(dtype, place),
                 )
-            if (
-                (allocation != _UB or kind is not _VECTOR)
-                and kind is not _SCALAR
-                and not self._lies(row, place, allocation, operands)
-            ):
+        if kind is _VECTOR:
+            return self._vector(number, row, dtype, imm, operands)
+        if kind is not _SCALAR and kind is not _MOVE:
+            self._cube(number, row, dtype, imm, operands)
+        return True
+
+    def _places(self, number: int, row: Row, operands: tuple[tuple[int, int, int], ...]) -> None:
+        """May the operands lie where they are? Which core has them is asked first."""
+        for allocation, _, _ in operands:
+            if allocation < 0 and allocation not in self._limits:
+                self._foreign_buffer(number, row.name, allocation)
+        for place, (allocation, _, _) in enumerate(operands):
+            if row.spaces:
+                lies = min(allocation, GM) in row.spaces[place]
+            else:
+                lies = len(operands) < 2 or (min(operands[1][0], GM), min(operands[0][0], GM)) in PATHS
+            if not lies:
                 self._fault(
                     "kernel.wrong_buffer",
                     number,
@@ -276,24 +336,6 @@ class Launch:
                     buffer=_SPACE_NAMES.get(allocation, "global memory"),
                     wanted=_where(row, place),
                 )
-        if kind is _VECTOR:
-            self._vector(number, row, dtype, imm, operands)
-        elif kind is not _SCALAR and kind is not _MOVE:
-            self._cube(number, row, dtype, imm, operands)
-        ordering = self._ordering
-        ordering.access(number, row, pipe, dtype, imm, operands)
-        if self._data:
-            row.execute(self.memory, dtype, imm, operands)
-            if ordering.unsettled:
-                ordering.settle()
-        self._schedule.run(row, pipe, dtype, imm, operands, ordering.waited)
-
-    def _lies(self, row: Row, place: int, allocation: int, operands: tuple[tuple[int, int, int], ...]) -> bool:
-        """May this operand lie there?"""
-        space = min(allocation, GM)
-        if row.spaces:
-            return space in row.spaces[place]
-        return len(operands) < 2 or (min(operands[1][0], GM), min(operands[0][0], GM)) in PATHS
 
     def _cube(
         self, number: int, row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]
@@ -312,7 +354,8 @@ class Launch:
 
     def _vector(
         self, number: int, row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]
-    ) -> None:
+    ) -> bool:
+        fine = True
         if row.types and dtype not in row.types:
             legal = "; ".join(type_names(packed) for packed in sorted(row.types))
             self._fault("kernel.dtype", number, name=row.name, types=type_names(dtype), legal=legal, soc=self.soc.name)
@@ -325,9 +368,11 @@ class Launch:
                     continue
                 step = target[1] - source[1]
                 if 0 < step < source[2] or (step < 0 and -step < source[2] and -step % 256):
+                    fine = False
                     self._tell(
                         "kernel.alias", number, (), name=row.name, operand=place, step=step, codes=unpack(dtype)[0]
                     )
+        return fine
 
     def _outside(self, number: int, row: Row, allocation: int, offset: int, size: int, limit: int) -> None:
         if allocation < 0 and allocation not in self._limits:
@@ -357,17 +402,16 @@ class Launch:
         ordering, schedule = self._ordering, self._schedule
         if op in (_SET_FLAG, _WAIT_FLAG):
             event, identity = imm
-            name = HardEvent(event).name
             if not 0 <= identity < self.soc.event_ids:
-                self._fault("kernel.event_id", number, event=name, id=identity, ids=self.soc.event_ids)
-            if identity in RESERVED_EVENT_IDS and op == _SET_FLAG:
-                self._tell("kernel.reserved_event", number, (), event=name, id=identity)
+                self._fault("kernel.event_id", number, event=HardEvent(event).name, id=identity, ids=self.soc.event_ids)
             if op == _SET_FLAG:
+                if identity in RESERVED_EVENT_IDS:
+                    self._tell("kernel.reserved_event", number, (), event=HardEvent(event).name, id=identity)
                 ordering.set_flag(event, identity, number)
                 schedule.set_flag(event, identity)
             else:
                 if not ordering.wait_flag(event, identity):
-                    self._fault("kernel.wait_without_set", number, event=name, id=identity)
+                    self._fault("kernel.wait_without_set", number, event=HardEvent(event).name, id=identity)
                 schedule.wait_flag(event, identity)
         elif op == _BARRIER:
             if imm[0] == Pipe.S:
@@ -388,20 +432,18 @@ class Launch:
         self._ordering.end_block(number)
         for queue in self.queues:
             for buffer in queue.buffers:
-                if buffer.state is State.ENQUEUED:
+                if buffer.state is _ENQUEUED:
                     self._tell("kernel.queue_left", buffer.since, ())
 
-    def _queue(
-        self, number: int, op: int, name: str, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]
-    ) -> None:
+    def _queue(self, number: int, op: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
         if op == _RESET:
             self._ordering.disown()
             self._reset()
-            self._schedule.queue(name, None)
+            self._schedule.queue(op, None)
             return
         if op == _INIT:
             self._init(number, imm, operands)
-            self._schedule.queue(name, None)
+            self._schedule.queue(op, None)
             return
         queue = self.queues[imm[0]]
         buffer = queue.buffers[imm[1]]
@@ -413,31 +455,31 @@ class Launch:
             if buffer.empty is not None:
                 ordering.join(queue.produces, buffer.empty)
             ordering.forget(buffer)
-            buffer.state = State.ALLOCATED
+            buffer.state = _ALLOCATED
         elif op == _ENQUE:
-            if buffer.state is not State.ALLOCATED:
+            if buffer.state is not _ALLOCATED:
                 self._fault("kernel.enque_state", number, state=buffer.state.name.lower())
             queue.waiting.append(buffer)
             if len(queue.waiting) > max(queue.depth, 1):
                 self._tell("kernel.queue_depth", number, (), depth=queue.depth, waiting=len(queue.waiting))
             buffer.full = ordering.snapshot(queue.produces)
-            buffer.state = State.ENQUEUED
+            buffer.state = _ENQUEUED
         elif op == _DEQUE:
             queue.waiting.remove(buffer)
             assert buffer.full is not None
             ordering.join(queue.consumes, buffer.full)
-            buffer.state = State.DEQUEUED
+            buffer.state = _DEQUEUED
         else:
             if buffer.state is State.FREE:
                 self._fault("kernel.free_twice", number)
-            if buffer.state is State.ENQUEUED:
+            if buffer.state is _ENQUEUED:
                 self._tell("kernel.queue_enqueued", number, (("given away at", buffer.since),))
                 queue.waiting.remove(buffer)
             self._live[queue.position] -= 1
             buffer.empty = ordering.snapshot(queue.consumes)
             buffer.state = State.FREE
         buffer.since = number
-        self._schedule.queue(name, buffer)
+        self._schedule.queue(op, buffer)
 
     def _init(self, number: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
         identity, position, produces, consumes, depth, whole = imm

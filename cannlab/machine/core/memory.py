@@ -85,6 +85,13 @@ class Memory:
             found = self._views[key] = self._new_view(allocation, offset, size, code)
         return found
 
+    def raw(self, operand: tuple[int, int, int]) -> NDArray[np.uint8]:
+        """The operand's bytes. A copy reaches other bytes of global memory each time: they are not kept."""
+        allocation, offset, size = operand
+        if allocation >= 0 <= offset and offset + size <= self.sizes[allocation]:
+            return self._buffers[allocation][offset : offset + size]
+        return self.view(operand, BYTE)
+
     def _new_view(self, allocation: int, offset: int, size: int, code: int) -> NDArray[Any]:
         buffer = self._buffers.get(allocation)
         if buffer is None:

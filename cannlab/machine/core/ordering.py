@@ -28,7 +28,9 @@ from cannlab.machine.core.shadow import Cell, Shadow
 Report = Callable[..., None]
 """report(rule, instruction, others, **facts)"""
 Operand = tuple[int, int, int]
+_VECTOR, _DEQUEUED, _WHOLE = Kind.VECTOR, State.DEQUEUED, State.WHOLE
 _S, _M = int(Pipe.S), int(Pipe.M)
+_EVERY = range(PIPES)
 LARGE = 10
 """Fractals of a result from which on one mmad may follow another on it without a barrier. Source: ascend-c 2.3."""
 
@@ -47,6 +49,7 @@ class Ordering:
         self._strict = strict
         self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in Space if memory.has(space)}
         self._global = {number: Shadow(size + GM_SLACK, True) for number, size in enumerate(memory.sizes)}
+        self._shadows = {**self._local, **self._global}
         # Reads of an argument that nobody has written yet are only noted: most arguments are never written.
         self._reads: dict[int, list[tuple[Operand, layout.Spans | None, int, int]]] = {
             number: [] for number in self._global
@@ -78,9 +81,9 @@ class Ordering:
 
     def join(self, pipe: int, done: Sequence[int]) -> None:
         """The pipe goes on only after all of that is finished. Waiting scalar code holds back every pipe."""
-        pipes = range(PIPES) if pipe == _S else (pipe,)
-        for each in pipes:
-            self.known[each] = [a if a > b else b for a, b in zip(self.known[each], done, strict=True)]
+        known = self.known
+        for each in _EVERY if pipe == _S else (pipe,):
+            known[each] = list(map(max, known[each], done))
 
     def barrier(self, pipe: int) -> None:
         """pipe_barrier."""
@@ -145,13 +148,14 @@ class Ordering:
 
     def _cells(self, operand: Operand, spans: layout.Spans | None) -> list[Cell]:
         allocation, offset, size = operand
-        shadow = self._global.get(allocation) if allocation >= 0 else self._local.get(allocation)
+        shadow = self._shadows.get(allocation)
         if shadow is None:
             return []
         if spans is None:
             return shadow.cells(offset, offset + size)
         if len(spans) == 1:
-            return shadow.cells(offset + spans[0][0], offset + spans[0][1])
+            start, end = spans[0]
+            return shadow.cells(offset + start, offset + end)
         found: list[Cell] = []
         for start, end in spans:
             found += shadow.cells(offset + start, offset + end)
@@ -166,18 +170,20 @@ class Ordering:
             self._large = -(-imm[0] // 16) * -(-imm[1] // 16) >= LARGE
         if self.waited:
             self.waited = []
+        known = self.known[pipe]
+        reads = self._reads
         for place, operand in enumerate(operands):
             if roles[place] == "w":
                 continue
-            if operand[0] in self._reads:
-                self._reads[operand[0]].append((operand, spans[place], pipe, number))
+            if operand[0] in reads:
+                reads[operand[0]].append((operand, spans[place], pipe, number))
                 continue
             cells = self._cells(operand, spans[place])
-            loose = spans[place] is None and row.kind == Kind.VECTOR
+            loose = spans[place] is None and row.kind is _VECTOR
             for cell in cells:
                 if not cell.defined and not loose:
                     undefined.append((place, cell))
-                if cell.writer >= 0 and cell.writer > self.known[pipe][cell.writer_pipe]:
+                if cell.writer >= 0 and cell.writer > known[cell.writer_pipe]:
                     self._after_write(number, pipe, cell, "reads", False)
                 elif -1 < cell.writer < self._first and operand[0] >= 0:
                     self._blocks(number, cell.writer, operand, "reads", "written")
@@ -190,11 +196,12 @@ class Ordering:
         for place, operand in enumerate(operands):
             if roles[place] == "r":
                 continue
-            if operand[0] in self._reads:
+            if operand[0] in reads:
                 self._catch_up(operand[0])
-            for cell in self._cells(operand, spans[place]):
+            cells = self._cells(operand, spans[place])
+            for cell in cells:
                 self._write(number, row, pipe, imm, operand, cell)
-            if spans[place] is None or len(spans[place] or ()) == 1:
+            if len(cells) > 1 and (spans[place] is None or len(spans[place] or ()) == 1):
                 shadow = self._local.get(operand[0])
                 if shadow is not None:
                     start, end = spans[place][0] if spans[place] else (0, operand[2])  # type: ignore[index]
@@ -306,7 +313,7 @@ class Ordering:
         buffer = cell.owner
         assert buffer is not None
         state = buffer.state
-        if state in (State.DEQUEUED, State.WHOLE):
+        if state is _DEQUEUED or state is _WHOLE:
             return
         if state is State.ALLOCATED:
             produces = buffer.queue.produces

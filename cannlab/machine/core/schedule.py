@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cannlab.machine.core import cost
-from cannlab.machine.core.opcodes import Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe, Space
+from cannlab.machine.core.opcodes import BY_NAME, Kind, Row
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe
 from cannlab.machine.core.queues import Buffer
 from cannlab.soc.soc import Soc
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_SCALAR, _VECTOR, _MOVE = Kind.SCALAR, Kind.VECTOR, Kind.MOVE
+_ALLOC, _ENQUE, _DEQUE, _FREE = (BY_NAME[f"queue_{name}"].number for name in ("alloc", "enque", "deque", "free"))
+_QUEUE_CALL = cost.QUEUE_CALL
 _S, _V, _MTE2, _MTE3 = int(Pipe.S), int(Pipe.V), int(Pipe.MTE2), int(Pipe.MTE3)
 
 
@@ -121,10 +124,11 @@ class Schedule:
         imm: tuple[int, ...],
         operands: tuple[tuple[int, int, int], ...],
         waited: Sequence[int],
+        cycles: int = -1,
     ) -> None:
-        """An instruction that works: vector, copy or scalar access."""
+        """An instruction that works; ``cycles`` is what a vector instruction takes, if that is known already."""
         kind = row.kind
-        if kind == Kind.SCALAR:
+        if kind is _SCALAR:
             start = self._now
             for other in waited:
                 start = max(start, self._ends[other])
@@ -136,12 +140,12 @@ class Schedule:
         for other in waited:
             start = max(start, self._ends[other])
         self._issued[pipe].append(start)
-        if kind == Kind.VECTOR:
-            end = start + cost.vector_cycles(row, dtype, imm, operands)
+        if kind is _VECTOR:
+            end = start + (cycles if cycles >= 0 else cost.vector_cycles(row, dtype, imm, operands))
             self._free[pipe] = end
             self._put(pipe, start, end)
             return
-        if kind != Kind.MOVE:
+        if kind is not _MOVE:
             self._cube(row, pipe, dtype, imm, operands, start)
             return
         size = imm[0] * imm[1]
@@ -153,7 +157,7 @@ class Schedule:
         else:
             rate, latency = self._rates.local, cost.LOCAL_LATENCY
         moved = start + max(issue, math.ceil(size / rate))
-        if operands[0][0] > Space.UB or operands[1][0] > Space.UB:
+        if operands[0][0] >= 0 or operands[1][0] >= 0:
             self._channel = max(self._channel, start) + math.ceil(size / self._rates.share)
             moved = max(moved, self._channel)
         self._free[pipe] = moved
@@ -187,7 +191,7 @@ class Schedule:
             elif pipe == _MTE3:
                 rate, latency = rates.write, cost.WRITE_LATENCY
         moved = start + max(cost.COPY_ISSUE + (rows - 1) * cost.BURST_ISSUE, math.ceil(size / rate))
-        if any(operand[0] > Space.UB for operand in operands):
+        if any(operand[0] >= 0 for operand in operands):
             self._channel = max(self._channel, start) + math.ceil(size / rates.share)
             moved = max(moved, self._channel)
         self._free[pipe] = moved
@@ -230,22 +234,27 @@ class Schedule:
         self._starts.append(start)
         self._ends.append(self._now)
 
-    def queue(self, name: str, buffer: Buffer | None) -> None:
+    def queue(self, op: int, buffer: Buffer | None) -> None:
         """A call of a queue; its events are flags between the queue's two pipes."""
-        self._now += cost.QUEUE_CALL
-        if buffer is None:
-            self._put(_S, self._now - cost.QUEUE_CALL, self._now)
-            return
-        queue = buffer.queue
-        if name == "queue_enque":
-            self._full[buffer] = max(self._now, self._done[queue.produces])
-        elif name == "queue_free":
-            self._empty[buffer] = max(self._now, self._done[queue.consumes])
-        elif name == "queue_deque":
-            self._free[queue.consumes] = max(self._free[queue.consumes], self._full.get(buffer, 0))
-        elif name == "queue_alloc":
-            self._free[queue.produces] = max(self._free[queue.produces], self._empty.get(buffer, 0))
-        self._put(_S, self._now - cost.QUEUE_CALL, self._now)
+        before = self._now
+        self._now = now = before + _QUEUE_CALL
+        if buffer is not None:
+            queue = buffer.queue
+            if op == _ENQUE:
+                done = self._done[queue.produces]
+                self._full[buffer] = done if done > now else now
+            elif op == _FREE:
+                done = self._done[queue.consumes]
+                self._empty[buffer] = done if done > now else now
+            elif op == _DEQUE:
+                ready = self._full.get(buffer, 0)
+                if ready > self._free[queue.consumes]:
+                    self._free[queue.consumes] = ready
+            elif op == _ALLOC:
+                ready = self._empty.get(buffer, 0)
+                if ready > self._free[queue.produces]:
+                    self._free[queue.produces] = ready
+        self._put(_S, before, now)
 
     def now_ns(self) -> int:
         """The scalar unit's time since the block's start, in ns."""

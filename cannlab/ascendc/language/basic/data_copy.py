@@ -85,6 +85,32 @@ def _issue(
     state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
 
 
+_PACKED = {name: pack(code, code) for name, code in CODES.items()}
+_IN = {to: int(pipe) for (source, to), pipe in PATHS.items() if source == GM}
+_OUT = {source: int(pipe) for (source, to), pipe in PATHS.items() if to == GM}
+_COPY_ROW = d.row("data_copy").number
+
+
+def _quick(state: BlockState, dst: Any, src: Any, count: int) -> bool:
+    """The plain call, between global memory and a local tensor that is long enough; False sends it the long way."""
+    dtype = dst.dtype
+    size = count * dtype.sizeof()
+    if dtype is not src.dtype or size <= 0 or size % BLOCK:
+        return False
+    if type(dst) is LocalTensor and type(src) is GlobalTensor:
+        pipe, local, atomic = _IN.get(dst.space), dst, 0
+        operands = ((dst.space, dst.offset, size), (src.allocation, src.offset, size))
+    elif type(dst) is GlobalTensor and type(src) is LocalTensor:
+        pipe, local, atomic = _OUT.get(src.space), src, state.atomic
+        operands = ((dst.allocation, dst.offset, size), (src.space, src.offset, size))
+    else:
+        return False
+    if pipe is None or count > local.size:
+        return False
+    state.launch.issue(_COPY_ROW, pipe, _PACKED[dtype.name], (1, size, 0, 0, atomic), operands)
+    return True
+
+
 def _span(count: int, length: int, gap: int) -> int:
     return count * length + (count - 1) * gap if count else 0
 
@@ -97,6 +123,8 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     """
     state = d.state("data_copy")
     if not args and len(kwargs) == 1 and type(kwargs.get("count")) is int and _tensors(dst, src):
+        if _quick(state, dst, src, kwargs["count"]):
+            return
         number, values = 0, kwargs
     else:
         _later("data_copy", kwargs)

@@ -50,10 +50,11 @@ class DataType:
         self.name = name
         self.bitwidth = _BITS[name]
         self._int = name.startswith(("int", "uint"))
+        self._bytes = (self.bitwidth + 7) // 8
 
     def sizeof(self) -> int:
         """Bytes of an element."""
-        return (self.bitwidth + 7) // 8
+        return self._bytes
 
     def is_int(self) -> bool:
         """True for an integer type."""
