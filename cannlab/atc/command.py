@@ -5,17 +5,37 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
 
 from cannlab import om
 from cannlab import soc as socs
-from cannlab.atc import compiler, console, model_info, model_json, options, precision, source
+from cannlab.atc import (
+    aipp_config,
+    check_report,
+    compiler,
+    console,
+    gears,
+    model_info,
+    model_json,
+    node_precision,
+    options,
+    parse,
+    precision,
+    single_ops,
+    source,
+    support,
+    text_graph,
+)
 from cannlab.atc.errors import AtcError, atc_error
 from cannlab.atc.options import Options
 from cannlab.atc.passes import result, switches
+from cannlab.atc.precision_lists import Lists
 from cannlab.errors import CannlabError
+from cannlab.machine import custom_ops
+from cannlab.om.model import graphs
 from cannlab.soc import Soc
 
 FAILED = 255
@@ -51,34 +71,66 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(chosen: Options) -> list[str]:
     """Do what the options ask for; returns the lines of the verdict."""
-    if chosen["mode"] == "1":
-        _convert_to_json(chosen)
-        return [console.SUCCESS]
-    if chosen["mode"] == "6":
-        _require(chosen, "om")
-        return [model_info.text(om.read(chosen["om"])), console.SUCCESS]
-    return _convert(chosen)
-
-
-def _convert(chosen: Options) -> list[str]:
-    """``--mode=0``: an ONNX model to an om."""
     log = console.Log(chosen["log"])
+    for level, text in chosen.notes():
+        log(level, text)
+    if chosen["singleop"]:
+        return _convert_single_ops(chosen, log)
+    mode = chosen["mode"]
+    if mode == "1":
+        _convert_to_json(chosen)
+    elif mode == "3":
+        _check_only(chosen)
+    elif mode == "5":
+        _require(chosen, "om", "json")
+        target = _checked(chosen["json"], "--json", "")
+        text = text_graph.to_json(chosen["om"])
+        _save(lambda: _write_text(target, text), target)
+    elif mode == "6":
+        _require(chosen, "om")
+        console.say(model_info.text(om.read(chosen["om"])))
+    else:
+        return _convert(chosen, log)
+    return [console.SUCCESS]
+
+
+def _convert(chosen: Options, log: console.Log) -> list[str]:
+    """``--mode=0``: an ONNX model to an om."""
     _require(chosen, "model")
-    if not chosen["framework"]:
-        raise atc_error("bad_framework", option="--framework", value="", known=", ".join(_frameworks()))
+    _require_framework(chosen)
     _require(chosen, "output")
-    request = _request(chosen)
+    request = _request(chosen, log)
+    compiler.plan(request)
     target = _target(chosen["output"])
-    made = compiler.compile_model(_load(chosen, log), request, log)
+    try:
+        made = compiler.compile_model(_load(chosen, log), request, log)
+    except AtcError:
+        _report(chosen, source.load(chosen["model"], chosen["framework"]), only_failed=True)
+        raise
+    target = _named_for_host(chosen, made.om, target)
     _save(lambda: om.write(made.om, target), target)
     log("info", f"wrote {target.name}")
+    _write_extras(chosen, made, log)
+    lines = [model_info.text(made.om)] if chosen["display_model_info"] == "1" else []
+    return [*lines, console.SUCCESS, *(console.warning_line(item) for item in made.warnings)]
+
+
+def _write_extras(chosen: Options, made: compiler.Result, log: console.Log) -> None:
+    """The files beside the om: pass statistics, descriptions of kernels, the dumped graph."""
+    written: list[tuple[Path, str]] = []
+    if chosen["op_debug_level"] != "0":
+        folder = Path(chosen["debug_dir"] or ".") / "kernel_meta"
+        written += [(folder / name, text) for name, text in model_json.kernels(made.om).items()]
+    if text_graph.wanted():
+        name = Path(os.environ.get("DUMP_GRAPH_PATH", ".")) / "ge_proto_00000000_graph_0_Build.txt"
+        written.append((name, text_graph.of_json(model_json.om_content(made.om))))
+    for path, text in written:
+        _save(partial(_write_text, path, text), path)
     if chosen["export_compile_stat"] != "0":
         try:
             result.write(made.reports)
         except OSError as problem:
             log("warning", f"{result.FILE} could not be written: {problem.strerror}")
-    lines = [model_info.text(made.om)] if chosen["display_model_info"] == "1" else []
-    return [*lines, console.SUCCESS, *(console.warning_line(item) for item in made.warnings)]
 
 
 def _load(chosen: Options, log: console.Log) -> onnx.ModelProto:
@@ -88,42 +140,170 @@ def _load(chosen: Options, log: console.Log) -> onnx.ModelProto:
     return model
 
 
-def _request(chosen: Options) -> compiler.Request:
+def _request(chosen: Options, log: console.Log) -> compiler.Request:
     if chosen["precision_mode"] and chosen["precision_mode_v2"]:
         raise atc_error("exclusive", first="--precision_mode", second="--precision_mode_v2")
+    soc = _soc(chosen["soc_version"])
+    mode = precision.mode(chosen["precision_mode"], chosen["precision_mode_v2"], soc)
     return compiler.Request(
-        soc=_soc(chosen["soc_version"]),
+        soc=soc,
         input_shape=chosen["input_shape"],
         input_format=chosen["input_format"],
         out_nodes=chosen["out_nodes"],
         output_type=chosen["output_type"],
         input_fp16_nodes=chosen["input_fp16_nodes"],
-        precision_mode=precision.mode(chosen["precision_mode"], chosen["precision_mode_v2"]),
+        precision_mode=mode,
         weight_clip=chosen["is_weight_clip"] == "1",
-        switches=switches.read(chosen["fusion_switch_file"]),
+        switches=_switches(chosen),
         command=chosen.command,
+        dynamic=_dynamic(chosen),
+        aipp=_aipp(chosen),
+        lists=_lists(chosen, mode, soc, log),
+        overrides=node_precision.read(chosen["keep_dtype"], chosen["customize_dtypes"]),
+        chip=_chip(chosen, soc),
+        reuse_memory=chosen["disable_reuse_memory"] == "0",
+        small_channel=chosen["enable_small_channel"] == "1",
+        order=chosen["topo_sorting_mode"],
     )
+
+
+def _dynamic(chosen: Options) -> dict[str, str]:
+    return {
+        gears.BATCH: chosen["dynamic_batch_size"],
+        gears.IMAGE: chosen["dynamic_image_size"],
+        gears.DIMS: chosen["dynamic_dims"],
+        "range": chosen["input_shape_range"],
+    }
+
+
+def _aipp(chosen: Options) -> tuple[aipp_config.AippOp, ...]:
+    if chosen["insert_op_conf"] and chosen["dynamic_dims"]:
+        raise atc_error("aipp_dims")
+    return aipp_config.read(chosen["insert_op_conf"], image_gears=bool(chosen["dynamic_image_size"]))
+
+
+def _lists(chosen: Options, mode: str, soc: Soc, log: console.Log) -> Lists | None:
+    path = chosen["modify_mixlist"]
+    if not path:
+        return None
+    if mode not in precision.MIXED:
+        raise atc_error("mixlist_mode", mode=mode)
+    lists = Lists.of(support.family(soc)).modified(path)
+    for name in lists.missing:
+        log("warning", f"{name} is not on the list that --modify_mixlist takes it from")
+    return lists
+
+
+def _switches(chosen: Options) -> switches.Switches:
+    """Which passes run: the switch file and the switches on the command line; at O1 only what models need."""
+    if chosen["oo_level"] == "O1":
+        return switches.OFF
+    found = switches.read(chosen["fusion_switch_file"])
+    return switches.Switches({**found.named, **switches.inline(chosen["optimization_switch"]).named}, found.everything)
+
+
+def _chip(chosen: Options, soc: Soc) -> dict[str, int]:
+    found = {}
+    if chosen["aicore_num"]:
+        count = int(chosen["aicore_num"])
+        if count > soc.ai_cores:
+            known = f"1 to {soc.ai_cores} on {soc.name}"
+            raise atc_error("bad_value", option="--aicore_num", value=count, known=known)
+        found["cores"] = count
+    if chosen["buffer_optimize"] == "off_optimize":
+        found["l2"] = 0
+    return found
+
+
+def _named_for_host(chosen: Options, made: om.OmModel, target: Path) -> Path:
+    """An om that holds code for the host (a custom operator's) is named for the machine, if the options name it."""
+    host = [chosen["host_env_os"], chosen["host_env_cpu"]]
+    model = made.graph()
+    opsets = {item.domain or "ai.onnx": item.version for item in model.opset_import}
+    nodes = (node for part in graphs(model.graph) for node in part.node)
+    found = (custom_ops.find(node.domain, node.op_type, opsets.get(node.domain or "ai.onnx")) for node in nodes)
+    if not all(host) or all(op is None or custom_ops.is_built_in(op) for op in found):
+        return target
+    return target.with_name(f"{target.stem}_{host[0]}_{host[1]}.om")
+
+
+def _check_only(chosen: Options) -> None:
+    """``--mode=3``: the report on a model, and nothing else.
+
+    Raises:
+        AtcError: what the check found, after the report is written.
+    """
+    _require(chosen, "model")
+    _require_framework(chosen)
+    model = source.load(chosen["model"], chosen["framework"])
+    _report(chosen, model, only_failed=False)
+    parse.parse(model, [])
+
+
+def _report(chosen: Options, model: onnx.ModelProto, *, only_failed: bool) -> None:
+    """Write the check report. Path: the option, else ``ASCEND_WORK_PATH``, else the working directory."""
+    report = check_report.make(model)
+    if only_failed and report["result"] == "success":
+        return
+    folder = os.environ.get("ASCEND_WORK_PATH", "")
+    path = Path(chosen["check_report"])
+    if "check_report" not in chosen and folder:
+        path = Path(folder) / path
+    _save(lambda: _write_text(path, check_report.text(report)), path)
+
+
+def _convert_single_ops(chosen: Options, log: console.Log) -> list[str]:
+    """``--singleop``: an om for each described operator, in the folder that ``--output`` names."""
+    _require(chosen, "output")
+    soc = _soc(chosen["soc_version"])
+    folder = Path(chosen["output"])
+    if folder.exists() and not folder.is_dir():
+        raise atc_error("no_folder", option="--output", path=str(folder), reason=f"{folder.name} is a file")
+    precisions = chosen["precision_mode"] or chosen["precision_mode_v2"]
+    mode = _request(chosen, log).precision_mode if precisions else "must_keep_origin_dtype"
+    made: list[tuple[Path, compiler.Result]] = []
+    for op in single_ops.read(chosen["singleop"]):
+        request = compiler.Request(
+            soc=soc,
+            input_shape=op.input_shape,
+            precision_mode=mode,
+            weight_clip=chosen["is_weight_clip"] == "1",
+            command=chosen.command,
+        )
+        target = _checked(str(folder / op.file_name), "--output", ".om")
+        made.append((target, compiler.compile_model(single_ops.to_onnx(op), request, log)))
+    for target, result_of in made:
+        _save(partial(om.write, result_of.om, target), target)
+        log("info", f"wrote {target.name}")
+    warnings = [console.warning_line(item) for _, result_of in made for item in result_of.warnings]
+    return [console.SUCCESS, *warnings]
 
 
 def _convert_to_json(chosen: Options) -> None:
     """``--mode=1``: an om or an ONNX model to JSON."""
-    _require(chosen, "om")
-    _require(chosen, "json")
+    _require(chosen, "om", "json")
     target = _checked(chosen["json"], "--json", "")
     if chosen["framework"]:
-        text = model_json.of_onnx(source.load(chosen["om"], chosen["framework"]))
+        model = source.load(chosen["om"], chosen["framework"])
+        text = model_json.of_onnx(model, shapes=chosen["dump_mode"] == "1")
     else:
         text = model_json.of_om(om.read(chosen["om"]))
     _save(lambda: _write_text(target, text), target)
+
+
+def _require_framework(chosen: Options) -> None:
+    if not chosen["framework"]:
+        raise atc_error("bad_framework", option="--framework", value="", known=", ".join(_frameworks()))
 
 
 def _frameworks() -> tuple[str, ...]:
     return options.table()["framework"].values
 
 
-def _require(chosen: Options, name: str) -> None:
-    if not chosen[name]:
-        raise atc_error("option_empty", option=f"--{name}")
+def _require(chosen: Options, *names: str) -> None:
+    for name in names:
+        if not chosen[name]:
+            raise atc_error("option_empty", option=f"--{name}")
 
 
 def _soc(name: str) -> Soc:

@@ -2,13 +2,14 @@
 
 Two errors are measured for each operator of the om: of its result in the run of the whole model, and its own, where it
 reads the reference's values. An operator whose result is off and whose own error is small hands on what came before.
+What happens inside the branches of an If shows in the tensors that the If gives on: the reference has no others.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,18 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import om as oms
-from cannlab.atc import causes, source
+from cannlab.atc import causes, precision, source
 from cannlab.atc.errors import atc_error
 from cannlab.errors import Diagnosis
 from cannlab.machine.executor import Model
 from cannlab.machine.ort_errors import ORT_ERRORS
 from cannlab.om import OmModel, Task
+from cannlab.om.model import branches, graphs
 from cannlab.profiler.plain_table import Column, PlainTable
 
 TOLERANCE = 0.02
 """Relative error (length of the difference over length of the reference) from which on a layer counts as bad."""
-SUFFIXES = ("/computed", "/half", "/float")
+SUFFIXES = ("/computed", "/wide", *(f"/{suffix}" for suffix in precision.SUFFIX.values()))
 """What the compiler appends to the name of a tensor of the model when it changes its type."""
 
 Values = Mapping[str, "NDArray[Any]"]
@@ -291,6 +293,7 @@ class _Runner:
     def __init__(self, model: onnx.ModelProto, om: OmModel, inputs: Values, tolerance: float) -> None:
         self.om, self.tolerance = om, tolerance
         self.graph = om.graph()
+        self.outer = [task for task in om.tasks if task.lowered and not task.within]
         self.nodes = {node.name: node for node in self.graph.graph.node}
         self.infos = {
             info.name: info
@@ -316,7 +319,7 @@ class _Runner:
 
     def run(self) -> Values:
         """Everything that leaves an operator, in a run of the whole om."""
-        names = {tensor.name: None for task in self.om.tasks if task.lowered for tensor in task.outputs}
+        names = {tensor.name: None for task in self.outer for tensor in task.outputs}
         names |= {info.name: None for info in self.graph.graph.output}
         probe = self.part(self.graph.graph.node, [info.name for info in self.graph.graph.input], list(names))
         arrays = [self.reference[tensor.name].astype(tensor.type.numpy) for tensor in self.om.inputs]
@@ -331,7 +334,7 @@ class _Runner:
             [self.infos[name] for name in outputs],
             [
                 self.small[name]
-                for name in dict.fromkeys(name for node in nodes for name in node.input)
+                for name in dict.fromkeys(name for node in nodes for name in _read(node))
                 if name in self.small
             ],
             value_info=[info for name, info in self.infos.items() if name not in inputs and name not in outputs],
@@ -348,7 +351,7 @@ class _Runner:
         """One layer for each tensor of the model that leaves an operator."""
         found = []
         for number, task in enumerate(self.om.tasks):
-            if not task.lowered or not task.nodes:
+            if task not in self.outer or not task.nodes:
                 continue
             own: Values | None = None
             for tensor in task.outputs:
@@ -429,6 +432,13 @@ class _Runner:
         while name not in self.original and (suffix := next((end for end in SUFFIXES if name.endswith(end)), "")):
             name = name.removesuffix(suffix)
         return name
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """What a node and its branches read."""
+    yield from node.input
+    for inner in (inner for branch in branches(node).values() for part in graphs(branch) for inner in part.node):
+        yield from inner.input
 
 
 def _reference(model: onnx.ModelProto, inputs: Values) -> Values:

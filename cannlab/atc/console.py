@@ -62,10 +62,10 @@ def error_block(diagnoses: Sequence[Diagnosis]) -> str:
     ]
     if others:
         lines.append(f"{INDENT}TraceBack (most recent call last):")
-        lines += [f"{INDENT}{item.code}: {item.what}" for item in others]
+        lines += [f"{INDENT}{warning_line(item)}" for item in others]
     return "\n".join(lines)
 
 
 def warning_line(diagnosis: Diagnosis) -> str:
-    """A warning after the verdict."""
-    return f"{diagnosis.code}: {diagnosis.what}"
+    """A warning after the verdict. What the real toolkit does not say comes under the name of cannlab."""
+    return f"{diagnosis.code or 'cannlab'}: {diagnosis.what}"

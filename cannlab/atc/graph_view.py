@@ -13,6 +13,7 @@ from cannlab import soc as socs
 from cannlab.atc import source
 from cannlab.machine import cost
 from cannlab.om import Format, OmModel
+from cannlab.om.model import branches, graphs
 from cannlab.profiler.plain_table import Column, PlainTable
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from cannlab.profiler.timeline import Picture
 
 NO_KERNEL = "no kernel: only the description of the tensor changes"
+CONTROL = "no kernel: it chooses which of its branches runs"
 FOLDED = "not in the om: a constant, or read by no output"
 
 
@@ -242,18 +244,26 @@ def _free(om: OmModel) -> dict[str, str]:
     """What nodes without a kernel write -> the tensor that an operator wrote."""
     tasks = {node for task in om.tasks for node in task.lowered}
     found: dict[str, str] = {}
-    for node in om.graph().graph.node:
-        if node.name not in tasks and node.input:
-            for name in node.output:
+    for node in _all_nodes(om.graph()):
+        inner = branches(node)
+        for index, name in enumerate(node.output):
+            if inner:
+                found[name] = inner["then_branch"].output[index].name
+            elif node.name not in tasks and node.input:
                 found[name] = found.get(node.input[0], node.input[0])
     return found
 
 
+def _all_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes of a model, those of its branches after the others."""
+    return [node for part in graphs(model.graph) for node in part.node]
+
+
 def _nodes(om: OmModel, model: onnx.ModelProto, operators: Sequence[OperatorRow]) -> list[NodeRow]:
-    lowered = {node.name for node in om.graph().graph.node}
+    lowered = {node.name: node for node in _all_nodes(om.graph())}
     unnamed = 0
     rows = []
-    for node in model.graph.node:
+    for node in _all_nodes(model):
         name = node.name
         if not name:  # numbered as the parser numbers them
             name, unnamed = f"{node.op_type}_{unnamed}", unnamed + 1
@@ -262,7 +272,7 @@ def _nodes(om: OmModel, model: onnx.ModelProto, operators: Sequence[OperatorRow]
         if where:
             fate = ", ".join(operators[number].name for number in where)
         elif name in lowered:
-            fate = NO_KERNEL
+            fate = CONTROL if branches(lowered[name]) else NO_KERNEL
         else:
             fate = f"removed by {passes[-1]}" if passes else FOLDED
         rows.append(NodeRow(name, node.op_type, where, passes, fate))

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from importlib import resources
 
 from cannlab.atc.errors import atc_error
+from cannlab.atc.source import require_file
+from cannlab.errors.tables import CANN_VERSIONS, DEFAULT_CANN, cann_version
+
+
+class Effect(Enum):
+    """What cannlab makes of an option."""
+
+    YES = "yes"
+    NONE = "none"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,31 +29,54 @@ class Option:
     Attributes:
         name: its name, with underscores.
         default: what leaving it out means.
-        values: all known values; () for free text.
-        unsupported: known values that cannlab does not emulate yet.
-        emulated: False if only the default is accepted.
+        effect: what cannlab makes of it.
+        kind: grammar of its value: "text", "file", "switch", "bool" or "count".
+        values: all known values; () for any of that kind.
+        unsupported: known values that cannlab does not emulate.
+        least: least number of a count.
+        reason: why it changes nothing here.
+        since: the first CANN version that has it.
+        deprecated: the option that takes its place; "" if it is not deprecated.
         help: one line.
     """
 
     name: str
     default: str
+    effect: Effect
+    kind: str
     values: tuple[str, ...]
     unsupported: tuple[str, ...]
-    emulated: bool
+    least: int
+    reason: str
+    since: str
+    deprecated: str
     help: str
+
+    @property
+    def present(self) -> bool:
+        """True if the CANN version that the emulation answers with has it."""
+        return CANN_VERSIONS.index(cann_version()) >= CANN_VERSIONS.index(self.since)
+
+
+_KIND_VALUES = {"switch": ("0", "1"), "bool": ("true", "false")}
 
 
 @cache
 def table() -> dict[str, Option]:
-    """All options by name."""
+    """All options of all versions by name."""
     text = (resources.files("cannlab.atc") / "data" / "options.toml").read_text(encoding="utf-8")
     return {
         name: Option(
             name=name,
             default=entry.get("default", ""),
-            values=tuple(entry.get("values", ())),
+            effect=Effect(entry["effect"]),
+            kind=entry.get("kind", "text"),
+            values=tuple(entry.get("values", _KIND_VALUES.get(entry.get("kind", ""), ()))),
             unsupported=tuple(entry.get("unsupported", ())),
-            emulated=entry.get("emulated", False),
+            least=entry.get("least", 0),
+            reason=entry.get("reason", ""),
+            since=entry.get("since", DEFAULT_CANN),
+            deprecated=entry.get("deprecated", ""),
             help=entry.get("help", ""),
         )
         for name, entry in tomllib.loads(text).items()
@@ -61,6 +95,15 @@ class Options:
 
     def __contains__(self, name: str) -> bool:
         return name in self.given
+
+    def notes(self) -> Iterator[tuple[str, str]]:
+        """What the log says of the options given: level and text, once for each."""
+        for name in self.given:
+            option = table()[name]
+            if option.deprecated:
+                yield "warning", f"--{name} is deprecated: use {option.deprecated}"
+            if option.effect is Effect.NONE:
+                yield "info", f"--{name} has no effect here: {option.reason}"
 
 
 def split(argv: Sequence[str]) -> dict[str, str]:
@@ -82,7 +125,7 @@ def split(argv: Sequence[str]) -> dict[str, str]:
         name = name.replace("-", "_")
         if name == "h":
             name = "help"
-        if name not in table():
+        if name not in table() or not table()[name].present:
             raise atc_error("unknown_option", option=f"--{name}", near=_nearest(name))
         if name == "help":
             value = "true"
@@ -98,43 +141,74 @@ def parse(argv: Sequence[str]) -> Options:
     """Read and check a command line, each option by itself.
 
     Raises:
-        AtcError: the rules of :func:`split`, and ``atc.bad_log``, ``atc.bad_switch``, ``atc.bad_framework``,
-            ``atc.bad_value``, ``atc.not_emulated``, ``atc.value_not_emulated``.
+        AtcError: the rules of :func:`split`, and ``atc.bad_log``, ``atc.bad_switch``, ``atc.bad_bool``,
+            ``atc.bad_framework``, ``atc.bad_value``, ``atc.no_file``, ``atc.not_both``, ``atc.only_together``,
+            ``atc.not_emulated``, ``atc.value_not_emulated``.
     """
     given = split(argv)
     for name, value in given.items():
-        option = table()[name]
-        if not option.emulated:
-            if value != option.default:
-                raise atc_error("not_emulated", option=f"--{name}", value=value)
-        elif option.values and value and value not in option.values:
-            known = ", ".join(option.values)
-            rule = {"log": "bad_log", "framework": "bad_framework"}.get(name, "bad_value")
-            if option.values == ("0", "1"):
-                rule = "bad_switch"
-            raise atc_error(rule, option=f"--{name}", value=value, known=known)
-        elif value in option.unsupported:
-            usable = ", ".join(item for item in option.values if item not in option.unsupported)
-            raise atc_error("value_not_emulated", option=f"--{name}", value=value, usable=usable)
+        _check(table()[name], value)
+    for first, second in _EXCLUSIVE:
+        if given.get(first) and given.get(second):
+            raise atc_error("not_both", first=f"--{first}", second=f"--{second}")
+    if given.get("optypelist_for_implmode") and not given.get("op_select_implmode"):
+        raise atc_error("only_together", first="--optypelist_for_implmode", second="--op_select_implmode")
     return Options(given, " ".join(["atc", *argv]))
+
+
+_EXCLUSIVE = (("model", "singleop"),)
+
+
+def _check(option: Option, value: str) -> None:
+    shown = f"--{option.name}"
+    known = ", ".join(option.values)
+    if option.effect is Effect.REFUSED and value not in (option.default, ""):
+        if option.kind in _KIND_VALUES and value not in option.values:
+            raise atc_error(f"bad_{option.kind}", option=shown, value=value, known=known)
+        raise atc_error("not_emulated", option=shown, value=value)
+    if not value:
+        return
+    if option.values and value not in option.values:
+        rule = {"log": "bad_log", "framework": "bad_framework"}.get(option.name, "bad_value")
+        if option.kind in _KIND_VALUES:
+            rule = f"bad_{option.kind}"
+        raise atc_error(rule, option=shown, value=value, known=known)
+    if value in option.unsupported:
+        usable = ", ".join(item for item in option.values if item not in option.unsupported)
+        raise atc_error("value_not_emulated", option=shown, value=value, usable=usable)
+    if option.kind == "count" and not (value.isdecimal() and int(value) >= option.least):
+        raise atc_error("bad_value", option=shown, value=value, known=f"whole numbers from {option.least}")
+    if option.kind == "file":
+        require_file(value, shown)
 
 
 def usage() -> str:
     """The text of ``--help``."""
-    lines = ["usage: atc --model=NAME.onnx --framework=5 --output=NAME --soc_version=SOC [options]", "", "Emulated:"]
-    for option in table().values():
-        if option.emulated:
-            lines.append(f"  --{option.name:<22}{option.help}")
-            if option.values:
-                lines.append(f"    {'':<22}{', '.join(option.values)}")
-    lines += ["", "Known, but only their default is emulated yet:"]
-    names = [f"--{option.name}" for option in table().values() if not option.emulated]
-    lines += [f"  {', '.join(names[at : at + 4])}" for at in range(0, len(names), 4)]
-    return "\n".join(lines)
+    lines = ["usage: atc --model=NAME.onnx --framework=5 --output=NAME --soc_version=SOC [options]", ""]
+    titles = {
+        Effect.YES: "Emulated:",
+        Effect.NONE: "Accepted, without effect here (--log=info says why):",
+        Effect.REFUSED: "Known, but only their default is emulated yet:",
+    }
+    for effect, title in titles.items():
+        options = [option for option in table().values() if option.effect is effect and option.present]
+        lines += [title]
+        if effect is Effect.YES:
+            for option in options:
+                lines.append(f"  --{option.name:<22}{option.help}")
+                if option.values:
+                    lines.append(f"    {'':<22}{', '.join(option.values)}")
+        else:
+            names = [f"--{option.name}" for option in options]
+            lines += [f"  {', '.join(names[at : at + 4])}" for at in range(0, len(names), 4)]
+        lines.append("")
+    return "\n".join(lines[:-1])
 
 
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, table(), 1)
+    if name in table():
+        return f"; it is new in a later CANN than {cann_version()} (CANNLAB_CANN)"
+    near = get_close_matches(name, [option.name for option in table().values() if option.present], 1)
     return f"; did you mean --{near[0]}?" if near else ""

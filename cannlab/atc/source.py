@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
 
+from cannlab.atc import external
 from cannlab.atc.errors import AtcError, atc_error
 from cannlab.errors import diagnose
 from cannlab.om.container import MAGIC, REAL_MAGIC
+from cannlab.om.model import graphs
+
+
+def require_file(path: str, option: str) -> None:
+    """Check that a file named by an option exists. Raises AtcError ``atc.no_file``."""
+    file = Path(path)
+    try:
+        found = file.exists()
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise atc_error("not_opened", path=path, option=option, reason=reason) from problem
+    if not found:
+        raise atc_error("no_file", path=path, option=option, reason=_where(file))
 
 
 def read_file(path: str, option: str) -> bytes:
@@ -34,7 +47,7 @@ def read_file(path: str, option: str) -> bytes:
 
 
 def load(path: str, framework: str = "5") -> onnx.ModelProto:
-    """The ONNX model in a file, its external weights included.
+    """The ONNX model in a file. Weights beside it stay where they are; :func:`external.array` maps them.
 
     Raises:
         AtcError: the rules of :func:`read_file`, and ``atc.not_onnx``, ``atc.no_graph``, ``atc.external_data``,
@@ -58,24 +71,32 @@ def load(path: str, framework: str = "5") -> onnx.ModelProto:
         reason = "a name in it is not text, so the file is damaged"
         raise AtcError([diagnose(f"atc.{rule}", path=path, reason=reason) for rule in ("not_onnx", "not_parsed")])
     try:
-        onnx.load_external_data_for_model(model, os.path.dirname(os.path.abspath(path)))
-    except (OSError, ValueError, onnx.checker.ValidationError) as problem:
-        reason = str(problem).splitlines()[0].replace(os.path.dirname(os.path.abspath(path)) + os.sep, "")
-        raise atc_error("external_data", path=path, reason=reason) from problem
+        for tensor in _tensors(model.graph):
+            if tensor.data_location == onnx.TensorProto.EXTERNAL:
+                external.locate(tensor, Path(path).absolute().parent)
+    except external.NotThere as problem:
+        raise atc_error("external_data", path=path, reason=str(problem)) from problem
     return model
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors in a graph and its branches."""
+    for part in graphs(graph):
+        yield from part.initializer
+        yield from (item.t for node in part.node for item in node.attribute if item.HasField("t"))
 
 
 def _texts(model: onnx.ModelProto) -> Iterator[object]:
     """All names in a model. Protobuf gives bytes for one that is not UTF-8."""
-    graph = model.graph
-    yield graph.name
     for opset in model.opset_import:
         yield opset.domain
-    for named in (*graph.input, *graph.output, *graph.initializer):
-        yield named.name
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
+    for graph in graphs(model.graph):
+        yield graph.name
+        for named in (*graph.input, *graph.output, *graph.initializer):
+            yield named.name
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
 
 
 def _where(file: Path) -> str:

@@ -53,7 +53,7 @@ def _types(family: str, op_type: str, stated: list[str] | None) -> tuple[str, ..
     if op_type in CUBE:
         # Cubes of the first generations multiply fp16 and int8 only.
         return ("float16", "float32", "bfloat16", "int8") if family in _SPLIT_CUBE else ("float16", "int8")
-    return _ANY
+    return (*_ANY, "bfloat16") if family in _SPLIT_CUBE else _ANY
 
 
 @cache
@@ -108,7 +108,10 @@ def advice(domain: str, op_type: str, opset: int) -> str:
     if domain == "ai.onnx" and any(key.lower() == op_type.lower() for key in table()):
         return "the letters of the type differ from the registered one: rename the node's type."
     if "Quantize" in op_type or op_type.startswith("QLinear"):
-        return "convert the float32 model instead: ATC has its own quantisation (AMCT)."
+        return (
+            "convert the float32 model instead. The toolkit's own compression tool (AMCT) quantises it: "
+            "its models hold AscendQuant and AscendDequant, which ATC takes."
+        )
     return (
         "replace it by standard operators, cut it out of the graph, "
         "or register a kernel for it (cannlab.ascendc.custom_operator.custom_operator)."

@@ -16,8 +16,8 @@ from cannlab.atc.graph import Graph, Node
 from cannlab.atc.passes import matmul_graph
 from cannlab.atc.passes.channels import is_depthwise
 from cannlab.atc.wiring import Wiring
-from cannlab.machine import custom_ops
-from cannlab.om import Cost, Format, OmTensor, Task
+from cannlab.machine import builtin_ops, custom_ops
+from cannlab.om import Cost, Format, OmTensor, Task, branch_label
 from cannlab.soc import Soc
 
 FIVE_D = frozenset(("Conv", "MaxPool", "AveragePool", "BatchNormalization", "GlobalAveragePool", "GlobalMaxPool"))
@@ -56,13 +56,26 @@ ALIGN = 512
 """Granularity of device memory for activations, bytes."""
 
 
-def build(graph: Graph, placement: Placement, soc: Soc) -> tuple[Task, ...]:
-    """The fused operators of a lowered graph, in execution order."""
-    return _Builder(graph, placement, soc).build()
+SMALL_CHANNELS = 4
+"""Input channels up to which ``--enable_small_channel`` spares a convolution the padding of its channels to 16."""
 
 
-def work_size(tasks: tuple[Task, ...]) -> int:
-    """Device memory for activations between operators, each kept from its writer to its last reader, bytes."""
+def build(graph: Graph, placement: Placement, soc: Soc, *, small_channel: bool = False) -> tuple[Task, ...]:
+    """The fused operators of a lowered graph, in execution order.
+
+    Args:
+        small_channel: ``--enable_small_channel``: a convolution behind AIPP pads few channels to 4 only.
+    """
+    return _Builder(graph, placement, soc, small_channel).build()
+
+
+def work_size(tasks: tuple[Task, ...], *, reuse: bool = True) -> int:
+    """Device memory for activations between operators, bytes.
+
+    Each is kept from its writer to its last reader, or to the end without ``reuse`` (``--disable_reuse_memory=1``).
+    """
+    if not reuse:
+        return sum(-(-tensor.size // ALIGN) * ALIGN for task in tasks for tensor in task.outputs)
     last: dict[str, int] = {}
     for number, task in enumerate(tasks):
         last.update((tensor.name, number) for tensor in task.inputs)
@@ -76,9 +89,11 @@ def work_size(tasks: tuple[Task, ...]) -> int:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, placement: Placement, soc: Soc) -> None:
+    def __init__(self, graph: Graph, placement: Placement, soc: Soc, small_channel: bool, within: str = "") -> None:
+        self.within = within
         self.graph = graph
         self.w = Wiring(graph)
+        self.small_channel = small_channel
         self.placement = placement
         self.soc = soc
         self.tasks: list[Task] = []
@@ -90,14 +105,27 @@ class _Builder:
 
     def build(self) -> tuple[Task, ...]:
         for nodes in self.groups():
-            if self.placement.core_of[_leader(nodes).name] == engines.LOCAL:
-                self.local(nodes[0])
+            leader = _leader(nodes)
+            if leader.branches:
+                self.control(leader)
+            elif self.placement.core_of[leader.name] == engines.LOCAL:
+                self.local(leader)
             else:
                 self.task(nodes)
         for name in self.graph.outputs:
             if self.format_of.get(name) == Format.NC1HWC0:
                 self.as_format(name, self.plain(name))
-        return tuple(self.tasks)
+        return tuple(replace(task, within=task.within or self.within) for task in self.tasks)
+
+    def control(self, node: Node) -> None:
+        """An If: what its branches read and what it writes is in plain layout; the operators of both follow."""
+        for name in node.inputs:
+            if self.format_of.get(name) == Format.NC1HWC0:
+                self.as_format(name, self.plain(name))
+        for key, branch in node.branches.items():
+            label = branch_label(node.name, key)
+            self.tasks += _Builder(branch, self.placement, self.soc, self.small_channel, label).build()
+        self.format_of.update((name, self.plain(name)) for name in node.outputs)
 
     def groups(self) -> list[list[Node]]:
         """The nodes of each fused operator; an operator comes after those whose results it reads."""
@@ -160,7 +188,7 @@ class _Builder:
             return self.tensor(name, have)
         key = (name, format)
         if key not in self.transdata:
-            number = len(self.transdata)
+            number = f"{self.within.replace('/', '_')}{'_' if self.within else ''}{len(self.transdata)}"
             source = self.tensor(name, have)
             target = replace(source, name=f"{name}:{format.name}", format=format)
             core = engines.AI_VECTOR_CORE if self.soc.split else engines.AI_CORE
@@ -183,7 +211,9 @@ class _Builder:
         ]
         layout = self.layout(leader, inputs)
         operands = tuple(self.as_format(name, layout or self.plain(name)) for name in inputs)
-        results = tuple(self.tensor(name, layout or self.plain(name)) for name in outputs)
+        # AIPP writes what convolutions read, from images in plain layout.
+        made = Format.NC1HWC0 if graph.custom(leader) is builtin_ops.AIPP else layout
+        results = tuple(self.tensor(name, made or self.plain(name)) for name in outputs)
         self.format_of.update((tensor.name, Format(tensor.format)) for tensor in results)
         described = {node.inputs[number] for node in nodes for number in node.fixed}
         weights = sum(
@@ -192,7 +222,7 @@ class _Builder:
         self.tasks.append(
             Task(
                 name=fused_name(nodes) or leader.name,
-                op_type=ge_type(self.w, leader),
+                op_type=ge_type(self.graph, leader),
                 core_type=self.placement.core_of[leader.name],
                 nodes=tuple(dict.fromkeys(origin for node in nodes for origin in node.sources)),
                 lowered=tuple(node.name for node in nodes),
@@ -214,7 +244,7 @@ class _Builder:
             bytes_weights=weights,
             element_bytes=max((tensor.type.size for tensor in inputs), default=2),
         )
-        elements = prod(graph.known_shape(leader.outputs[0]))
+        elements = prod(graph.known_shape(next(name for name in leader.outputs if name)))
         if custom is not None:
             return replace(base, vector_elements=elements, fixed_ns=self.custom_ns(custom, leader))
         if leader.op_type == "Conv":
@@ -222,9 +252,9 @@ class _Builder:
             kernel = prod(weight[2:])
             group = leader.get("group", 1)
             element = self.w.kernel_type(leader).size
-            if is_depthwise(self.w, leader):
+            if is_depthwise(self.graph, leader):
                 return replace(base, vector_elements=elements * kernel, depthwise=True, element_bytes=element)
-            m, n, k = elements // weight[0], weight[0] // group, -(-weight[1] // 16) * 16 * kernel
+            m, n, k = elements // weight[0], weight[0] // group, self.padded_channels(leader, weight[1]) * kernel
             return replace(base, cube=(group, m, k, n), element_bytes=element)
         if leader.op_type == "MatMul":
             left, right = graph.known_shape(leader.inputs[0]), graph.known_shape(leader.inputs[1])
@@ -235,6 +265,12 @@ class _Builder:
             batch = 1 if together else prod((right if len(right) > 2 else left)[:-2])
             m = max(1, elements // (n * batch))
             return replace(base, cube=(batch, m, -(-k // 16) * 16, n), element_bytes=self.w.kernel_type(leader).size)
+        if leader.op_type in ("LSTM", "GRU"):
+            steps, batch, _ = graph.known_shape(leader.inputs[0])
+            directions, gates, width = graph.known_shape(leader.inputs[1])
+            k = -(-(width + graph.known_shape(leader.inputs[2])[2]) // 16) * 16
+            element = self.w.kernel_type(leader).size
+            return replace(base, cube=(steps * directions, batch, k, gates), element_bytes=element)
         if leader.op_type == "ConvTranspose":
             weight, source = graph.known_shape(leader.inputs[1]), graph.known_shape(leader.inputs[0])
             m, k = prod(source) // weight[0], -(-weight[0] // 16) * 16
@@ -246,6 +282,14 @@ class _Builder:
         passes = sum(COMPOSED.get(kernel, 1) for kernel in composed)
         passes += sum(PASSES.get(node.op_type, 1) for node in nodes if not node.kernel)
         return replace(base, vector_elements=largest * passes)
+
+    def padded_channels(self, convolution: Node, channels: int) -> int:
+        """Input channels as the cube takes them."""
+        writer = self.w.writer(convolution.inputs[0])
+        behind_aipp = writer is not None and self.graph.custom(writer) is builtin_ops.AIPP
+        if self.small_channel and behind_aipp and channels <= SMALL_CHANNELS:
+            return SMALL_CHANNELS
+        return -(-channels // 16) * 16
 
     def custom_ns(self, op: custom_ops.CustomOp, node: Node) -> int:
         """What a custom operator says that it takes, for its inputs (constants too) and outputs in the types of now."""
@@ -273,19 +317,18 @@ def _leader(nodes: list[Node]) -> Node:
     return named or next((node for node in nodes if node.op_type != "Cast"), nodes[0])
 
 
-def ge_type(w: Wiring, node: Node) -> str:
+def ge_type(graph: Graph, node: Node) -> str:
     """The GE type of a node."""
-    graph = w.graph
     custom = graph.custom(node)
     if custom is not None:
         return custom.ge_type or custom.op_type
     if node.kernel:
         return node.kernel
     if node.op_type == "Conv":
-        if is_depthwise(w, node):
+        if is_depthwise(graph, node):
             return "DepthwiseConv2D"
         return "Conv3D" if len(graph.known_shape(node.inputs[0])) == 5 else "Conv2D"
     if node.op_type == "MatMul" and all(len(graph.known_shape(name)) == 2 for name in node.inputs[:2]):
         return "MatMulV2"
-    known = support.find(node.domain, node.op_type)
-    return node.op_type if known is None else known.ge_type
+    known = support.find(node.domain, node.known_as)
+    return node.known_as if known is None else known.ge_type

@@ -21,9 +21,12 @@ class Wiring:
     Attributes:
         graph: the graph; its types and constants may be read and added to, its list of nodes not.
         family: the chip's family in the support table ("" where it does not matter).
+
+    Args:
+        taken: names that are no longer free, in all graphs of the model; those of this graph by default.
     """
 
-    def __init__(self, graph: Graph, family: str = "") -> None:
+    def __init__(self, graph: Graph, family: str = "", taken: set[str] | None = None) -> None:
         self.graph = graph
         self.family = family
         self._order = list(graph.nodes)
@@ -33,7 +36,7 @@ class Wiring:
         self._readers: dict[str, list[Node]] = {}
         self._tasks: dict[str, list[Node]] = {}
         self._ends = set(graph.outputs)
-        self._taken = {*graph.types, *graph.constants, *(node.name for node in graph.nodes)}
+        self._taken = graph.names() if taken is None else taken
         self._numbers: dict[str, int] = {}
         for node in self._order:
             self._link(node)
@@ -47,8 +50,15 @@ class Wiring:
         return [node for node in self._order if id(node) not in self._gone]
 
     def of(self, *types: str) -> list[Node]:
-        """The standard operators of some types, in order."""
-        return [node for node in self.nodes() if node.op_type in types and node.domain == "ai.onnx"]
+        """The standard operators of some types, in order; never one that a plugin made several nodes of."""
+        return [node for node in self.nodes() if self._is(node, types)]
+
+    def rewritten(self, node: Node) -> bool:
+        """True for a part of a kernel that a plugin wrote as several nodes: it stays as it is."""
+        return any(item.inner for item in self._tasks[node.task])
+
+    def _is(self, node: Node, types: tuple[str, ...]) -> bool:
+        return node.op_type in types and node.domain == "ai.onnx" and not self.rewritten(node)
 
     def ordered(self, nodes: Iterable[Node]) -> list[Node]:
         """Nodes in order of the graph."""
@@ -61,9 +71,7 @@ class Wiring:
     def writer(self, tensor: str, *types: str) -> Node | None:
         """The node that writes a tensor (if it is of one of these types); None for an input or a constant."""
         node = self._writer.get(tensor)
-        if node is None or (types and (node.op_type not in types or node.domain != "ai.onnx")):
-            return None
-        return node
+        return None if node is None or (types and not self._is(node, types)) else node
 
     def readers(self, tensor: str) -> list[Node]:
         """The nodes that read a tensor, each once, in order of the graph."""
@@ -75,7 +83,7 @@ class Wiring:
         if len(readers) != 1 or tensor in self._ends:
             return None
         node = readers[0]
-        return node if not types or (node.op_type in types and node.domain == "ai.onnx") else None
+        return node if not types or self._is(node, types) else None
 
     def is_output(self, tensor: str) -> bool:
         """True for an output of the graph."""

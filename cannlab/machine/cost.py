@@ -6,7 +6,7 @@ sum of its operators plus a fixed part. Source: performance 5 (form, and the par
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 from math import prod
 
@@ -49,6 +49,16 @@ TILE = 128
 """Rows and columns of the piece of a product that one core computes."""
 BLOCK_BYTES = 16 * 1024
 """Data below which vector work is not spread over one more core. Assumed."""
+
+
+def chip(model: OmModel, soc: Soc) -> Soc:
+    """What a model may use of a SoC: ``--aicore_num`` leaves fewer cores, ``--buffer_optimize=off_optimize`` no L2."""
+    share = model.chip.get("cores", soc.ai_cores)
+    if share < soc.ai_cores:
+        per_core = soc.vector_cores // soc.cube_cores if soc.split else 1
+        vector = share * per_core if soc.split else min(soc.vector_cores, share)
+        soc = replace(soc, ai_cores=share, cube_cores=share, vector_cores=max(1, vector))
+    return replace(soc, l2_bytes=1) if model.chip.get("l2", 1) == 0 else soc
 
 
 def _ceil(value: int, unit: int) -> int:

@@ -70,6 +70,7 @@ class CustomOp:
 
 
 _registered: dict[tuple[str, str], CustomOp] = {}
+_built_in: dict[tuple[str, str], CustomOp] = {}
 
 
 def _key(domain: str, op_type: str) -> tuple[str, str]:
@@ -82,6 +83,17 @@ def register(op: CustomOp) -> CustomOp:
     return op
 
 
+def build_in(op: CustomOp) -> CustomOp:
+    """Add an operator of cannlab's own; a learner's of the same domain and type comes first. Returns it."""
+    _built_in[_key(op.domain, op.op_type)] = op
+    return op
+
+
+def is_built_in(op: CustomOp) -> bool:
+    """True for an operator of cannlab's own."""
+    return _built_in.get(_key(op.domain, op.op_type)) is op
+
+
 def unregister(domain: str, op_type: str) -> None:
     """Remove an operator; KeyError if there is none."""
     del _registered[_key(domain, op_type)]
@@ -89,7 +101,10 @@ def unregister(domain: str, op_type: str) -> None:
 
 def find(domain: str, op_type: str, opset: int | None = None) -> CustomOp | None:
     """The operator registered for a node's domain and type (and the model's opset of that domain)."""
-    op = _registered.get(_key(domain, op_type))
+    from cannlab.machine import builtin_ops  # noqa: F401  (fills the table)
+
+    key = _key(domain, op_type)
+    op = _registered.get(key) or _built_in.get(key)
     if op is None or (opset is not None and op.opsets and opset not in op.opsets):
         return None
     return op

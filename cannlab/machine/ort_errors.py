@@ -9,3 +9,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 )
 
 ORT_ERRORS: tuple[type[Exception], ...] = (Fail, InvalidArgument, InvalidGraph, NotImplemented, RuntimeException)
+
+
+def first_line(problem: Exception) -> str:
+    """What ONNX Runtime says went wrong, without its own places."""
+    return next((line.strip() for line in str(problem).splitlines() if line.strip()), type(problem).__name__)

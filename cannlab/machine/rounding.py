@@ -1,22 +1,24 @@
-"""Carrying fp16 in fp32: rewrites a lowered graph so that ONNX Runtime rounds where the chip does.
+"""Carrying fp16 and bf16 in fp32: rewrites a lowered graph so that ONNX Runtime rounds where the chip does.
 
-Each fp16 tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact anyway,
-a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair, because it
-loses precision. The graph is cut at custom operators; between the parts fp16 tensors are real fp16 arrays.
+Each 16-bit float tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact
+anyway, a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair,
+because it loses precision. The graph is cut at custom operators and at each If; between the parts fp16 tensors are real
+fp16 arrays (bf16 ones go in and out as fp32, because ONNX Runtime takes no numpy array of bf16).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from cannlab.om import OmModel
+from cannlab.om import OmModel, branch_label
+from cannlab.om.model import branches, graphs
 
 EXACT = frozenset(
     ("Abs", "Ceil", "Clip", "Concat", "DepthToSpace", "Expand", "Flatten", "Floor", "Gather", "GatherElements")
@@ -24,6 +26,9 @@ EXACT = frozenset(
     + ("Sign", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Where")
 )
 """ONNX types whose results are fp16 values if their inputs are: they move or choose values, or round to integers."""
+
+HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+"""The 16-bit float types."""
 
 INLINE_BYTES = 1024
 """Constants up to this size stay in the graph (ONNX Runtime reads shapes from them while it builds the session)."""
@@ -36,18 +41,43 @@ class Part:
     Attributes:
         model: the rewritten graph; initializers in ``weights`` are empty in it.
         weights: large constants by name, fp16 ones as fp32.
-        inputs: tensors that it reads, by the names of the lowered graph, in the lowered graph's types.
-        outputs: tensors that it gives.
+        inputs: tensors that it reads, by the names of the lowered graph, in the lowered graph's types (bf16 as fp32).
+        outputs: tensors that it gives, and the name under which the rewritten graph gives each.
+        shapes: tensors whose shapes it gives too, and the names of those outputs.
     """
 
     model: onnx.ModelProto
     weights: Mapping[str, NDArray[Any]]
     inputs: tuple[str, ...]
+    outputs: Mapping[str, str]
+    shapes: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Branching:
+    """An If: one of two graphs runs.
+
+    Attributes:
+        condition: the tensor that decides; True takes the first branch.
+        labels: how tasks name the branches.
+        branches: the parts of each.
+        results: the tensors that each branch gives.
+        outputs: the names under which they go on.
+    """
+
+    condition: str
+    labels: tuple[str, str]
+    branches: tuple[list[Piece], list[Piece]]
+    results: tuple[tuple[str, ...], tuple[str, ...]]
     outputs: tuple[str, ...]
 
 
+Piece: TypeAlias = "Part | Branching | onnx.NodeProto"
+"""What a graph is cut into; a node is a custom operator."""
+
+
 class Lowered:
-    """A lowered graph with the types and consumers of its tensors."""
+    """A lowered graph with the types and consumers of its tensors. Names are unique in the graph and its branches."""
 
     def __init__(self, om: OmModel) -> None:
         self.model = om.graph()
@@ -57,15 +87,21 @@ class Lowered:
             item.name: outside[item.name] if item.name in outside else numpy_helper.to_array(item)
             for item in graph.initializer
         }
-        self.infos = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
+        self.graphs = list(graphs(graph))
+        self.infos = {info.name: info for part in self.graphs for info in (*part.input, *part.value_info, *part.output)}
         self.inputs = tuple(info.name for info in graph.input)
         self.outputs = tuple(info.name for info in graph.output)
         self.rounded = {node for task in om.tasks for node in task.rounded}
+        self.sized = frozenset(_plain_names(om, self.infos)) if om.dynamic else frozenset[str]()
+        """Tensors whose shapes the time model needs once the model ran."""
         self.task_of = {node: number for number, task in enumerate(om.tasks) for node in task.lowered}
+        self.kept = {info.name for part in self.graphs for info in part.output}
+        """Tensors that must be there as arrays, whoever reads them."""
         self.consumers: dict[str, list[onnx.NodeProto]] = {}
-        for node in graph.node:
-            for name in node.input:
-                self.consumers.setdefault(name, []).append(node)
+        for part in self.graphs:
+            for node in part.node:
+                for name in node.input:
+                    self.consumers.setdefault(name, []).append(node)
 
     def type_of(self, name: str) -> int:
         """TensorProto.DataType number of a tensor."""
@@ -74,8 +110,8 @@ class Lowered:
         return int(self.infos[name].type.tensor_type.elem_type)
 
     def is_half(self, name: str) -> bool:
-        """True for an fp16 tensor."""
-        return bool(name) and self.type_of(name) == TensorProto.FLOAT16
+        """True for an fp16 or bf16 tensor."""
+        return bool(name) and self.type_of(name) in HALVES
 
     def leaves(self, name: str, node: onnx.NodeProto) -> bool:
         """True if a tensor that ``node`` writes is read outside its fused operator, or stored inside it."""
@@ -83,19 +119,57 @@ class Lowered:
             return True
         task = self.task_of.get(node.name)
         readers = self.consumers.get(name, ())
-        return task is None or name in self.outputs or any(self.task_of.get(reader.name) != task for reader in readers)
+        return task is None or name in self.kept or any(self.task_of.get(reader.name) != task for reader in readers)
 
 
-def split(lowered: Lowered, is_custom: Callable[[onnx.NodeProto], bool]) -> list[Part | onnx.NodeProto]:
-    """The graph as parts for ONNX Runtime and custom nodes, in execution order."""
-    runs: list[list[onnx.NodeProto]] = [[]]
-    for node in lowered.model.graph.node:
-        if is_custom(node):
-            runs += [[node], []]
+def _plain_names(om: OmModel, known: Mapping[str, Any]) -> set[str]:
+    """Names in the graph of the tensors that operators read and write; a changed layout is a suffix of the name."""
+    names = {tensor.name for task in om.tasks for tensor in (*task.inputs, *task.outputs)}
+    return {plain_name(name, known) for name in names}
+
+
+def plain_name(name: str, known: Mapping[str, Any]) -> str:
+    """The name of an operator's tensor in the graph."""
+    return name if name in known else name.rpartition(":")[0]
+
+
+def split(lowered: Lowered, is_custom: Callable[[onnx.NodeProto], bool]) -> list[Piece]:
+    """The graph as parts for ONNX Runtime, custom nodes and branches, in execution order."""
+    return _split(lowered, lowered.model.graph.node, is_custom)
+
+
+def _split(
+    lowered: Lowered, nodes: Iterable[onnx.NodeProto], is_custom: Callable[[onnx.NodeProto], bool]
+) -> list[Piece]:
+    pieces: list[Piece] = []
+    run: list[onnx.NodeProto] = []
+
+    def close() -> None:
+        if run:
+            pieces.append(_Rewriter(lowered, list(run)).part())
+            run.clear()
+
+    for node in nodes:
+        inner = branches(node)
+        if inner:
+            close()
+            first, second = inner["then_branch"], inner["else_branch"]
+            pieces.append(
+                Branching(
+                    condition=node.input[0],
+                    labels=(branch_label(node.name, "then_branch"), branch_label(node.name, "else_branch")),
+                    branches=(_split(lowered, first.node, is_custom), _split(lowered, second.node, is_custom)),
+                    results=(tuple(info.name for info in first.output), tuple(info.name for info in second.output)),
+                    outputs=tuple(node.output),
+                )
+            )
+        elif is_custom(node):
+            close()
+            pieces.append(node)
         else:
-            runs[-1].append(node)
-    # Even positions hold what ONNX Runtime runs, odd ones a single custom node.
-    return [run[0] if position % 2 else _Rewriter(lowered, run).part() for position, run in enumerate(runs) if run]
+            run.append(node)
+    close()
+    return pieces
 
 
 class _Rewriter:
@@ -116,7 +190,7 @@ class _Rewriter:
             name
             for node in self.run
             for name in node.output
-            if name in self.lowered.outputs
+            if name in self.lowered.kept
             or any(id(reader) not in inside for reader in self.lowered.consumers.get(name, ()))
         )
         for name in inputs:
@@ -125,18 +199,35 @@ class _Rewriter:
                 self.exact.add(name)
         for node in self.run:
             self.rewrite(node, outputs)
+        gives = {name: f"{name}/f32" if self.is_bf16(name) else name for name in outputs}
+        shapes = {name: f"{name}/shape" for name in sorted(self.lowered.sized & written)}
+        for name, target in shapes.items():
+            self.nodes.append(helper.make_node("Shape", [self.carrier(name)], [target], target))
         used = [name for name in read if name in self.lowered.constants]
         initializers, weights = self.constants(used)
         graph = helper.make_graph(
             self.nodes,
             "part",
-            [self.lowered.infos[name] for name in inputs],
-            [self.lowered.infos[name] for name in outputs],
+            [self.info(name, name) for name in inputs],
+            [self.info(name, given) for name, given in gives.items()]
+            + [helper.make_tensor_value_info(name, TensorProto.INT64, None) for name in shapes.values()],
             initializers,
         )
         model = helper.make_model(graph, opset_imports=list(self.lowered.model.opset_import))
         model.ir_version = self.lowered.model.ir_version
-        return Part(model, weights, inputs, outputs)
+        return Part(model, weights, inputs, gives, shapes)
+
+    def is_bf16(self, name: str) -> bool:
+        return self.lowered.type_of(name) == int(TensorProto.BFLOAT16)
+
+    def info(self, name: str, given: str) -> onnx.ValueInfoProto:
+        """A tensor's type at the border of the part."""
+        info = onnx.ValueInfoProto()
+        info.CopyFrom(self.lowered.infos[name])
+        info.name = given
+        if self.is_bf16(name):
+            info.type.tensor_type.elem_type = TensorProto.FLOAT
+        return info
 
     def carrier(self, name: str) -> str:
         """The name under which the rewritten nodes read a tensor."""
@@ -153,7 +244,7 @@ class _Rewriter:
         del copy.input[:], copy.output[:]
         copy.input.extend(self.carrier(name) for name in node.input)
         for attribute in copy.attribute:
-            if attribute.name in ("dtype", "to") and attribute.i == TensorProto.FLOAT16:
+            if attribute.name in ("dtype", "to") and attribute.i in HALVES:
                 attribute.i = TensorProto.FLOAT
         exact = node.op_type in EXACT and all(
             name in self.exact or name in lowered.constants for name in node.input if lowered.is_half(name)
@@ -166,12 +257,12 @@ class _Rewriter:
                 copy.output.append(f"{name}/f32")
                 if exact:
                     self.exact.add(name)
-                if name in outputs:
+                if name in outputs and not self.is_bf16(name):
                     after.append((f"{name}/f32", name, TensorProto.FLOAT16))
             else:
                 copy.output.append(f"{name}/raw")
                 self.exact.add(name)
-                after.append((f"{name}/raw", name, TensorProto.FLOAT16))
+                after.append((f"{name}/raw", name, lowered.type_of(name)))
                 after.append((name, f"{name}/f32", TensorProto.FLOAT))
         self.nodes.append(copy)
         for source, target, to in after:
@@ -183,7 +274,7 @@ class _Rewriter:
         weights: dict[str, NDArray[Any]] = {}
         for name in names:
             array = self.lowered.constants[name]
-            if array.dtype == np.float16:
+            if array.dtype.name in ("float16", "bfloat16"):
                 array = array.astype(np.float32)
             if array.nbytes <= INLINE_BYTES:
                 initializers.append(numpy_helper.from_array(array, name))

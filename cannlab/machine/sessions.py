@@ -17,7 +17,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from cannlab.machine.ort_errors import ORT_ERRORS
-from cannlab.machine.rounding import Part
+from cannlab.machine.rounding import HALVES, Part
 
 STAND_IN = "Tanh"
 MOST_BYTES = 256 << 20
@@ -28,7 +28,7 @@ _NOT_TO_BE_HAD: tuple[type[Exception], ...] = (*ORT_ERRORS, OSError)
 
 def build(part: Part, threads: int) -> Any:
     """The session of a part."""
-    if any(node.op_type == "Conv" for node in part.model.graph.node):
+    if not part.shapes and any(node.op_type == "Conv" for node in part.model.graph.node):
         blocked = _blocked(part, threads)
         if blocked is not None:
             return blocked
@@ -62,12 +62,13 @@ def _blocked(part: Part, threads: int) -> Any:
         return None
     marked = onnx.ModelProto()
     marked.CopyFrom(part.model)
-    count = _mark(marked)
+    kinds = {int(node.attribute[0].i) for node in marked.graph.node if node.op_type == "Cast"} & {*HALVES}
+    count = _mark(marked) if len(kinds) == 1 else 0
     if not count:
         return None
     try:
         optimised = _optimised(marked, part, threads)
-        if _unmark(optimised) != count:
+        if _unmark(optimised, *kinds) != count:
             return None
         options = _options(threads)
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -81,9 +82,7 @@ def _mark(model: onnx.ModelProto) -> int:
     nodes = list(model.graph.node)
     if any(node.op_type == STAND_IN for node in nodes):
         return 0
-    half = {
-        node.output[0]: node for node in nodes if node.op_type == "Cast" and node.attribute[0].i == TensorProto.FLOAT16
-    }
+    half = {node.output[0]: node for node in nodes if node.op_type == "Cast" and node.attribute[0].i in HALVES}
     kept = {info.name for info in model.graph.output}
     readers: dict[str, int] = {}
     for node in nodes:
@@ -115,8 +114,9 @@ def _optimised(model: onnx.ModelProto, part: Part, threads: int) -> onnx.ModelPr
         return onnx.load(file)
 
 
-def _unmark(model: onnx.ModelProto) -> int:
-    """Put pairs of Casts in place of the stand-ins; how many were found, as nodes or inside a fused operator."""
+def _unmark(model: onnx.ModelProto, kind: int = TensorProto.FLOAT16) -> int:
+    """Put pairs of Casts that round to ``kind`` in place of the stand-ins; how many were found, as nodes or inside a
+    fused operator."""
     nodes = list(model.graph.node)
     del model.graph.node[:], model.graph.value_info[:]
     count = 0
@@ -136,9 +136,7 @@ def _unmark(model: onnx.ModelProto) -> int:
             continue
         count += 1
         middle = f"{target}/rounded"
-        model.graph.node.append(
-            helper.make_node("Cast", [source], [middle], f"{target}/to_half", to=TensorProto.FLOAT16)
-        )
+        model.graph.node.append(helper.make_node("Cast", [source], [middle], f"{target}/to_half", to=kind))
         model.graph.node.append(
             helper.make_node("Cast", [middle], [target], f"{target}/to_float", to=TensorProto.FLOAT)
         )

@@ -3,7 +3,7 @@
 from cannlab.om.container import read, to_bytes, write
 from cannlab.om.dtypes import DataType, Format
 from cannlab.om.errors import OmError
-from cannlab.om.model import Cost, Fusion, OmModel, OmTensor, Task
+from cannlab.om.model import Cost, Fusion, OmModel, OmTensor, Task, Variant, branch_label
 
 __all__ = [
     "Cost",
@@ -14,6 +14,8 @@ __all__ = [
     "OmModel",
     "OmTensor",
     "Task",
+    "Variant",
+    "branch_label",
     "read",
     "to_bytes",
     "write",

@@ -3,7 +3,7 @@
 Layout, little-endian::
 
     header       256 bytes: magic, format version, sizes, flags, versions, SoC, digests
-    table        64 bytes for each partition: type, offset, size, SHA-256
+    table        64 bytes for each partition: type, number, offset, size, SHA-256
     partitions   each on a multiple of 64 bytes, in the order of the table
 
 Partition types carry the numbers of the public om format where they mean the same (graph 0, weights 1,
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from cannlab.om.errors import om_error
-from cannlab.om.model import Fusion, OmModel, OmTensor, Task
+from cannlab.om.model import Fusion, OmModel, OmTensor, Task, Variant
 
 MAGIC = b"CNLABOM\0"
 REAL_MAGIC = b"IMOD"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ALIGNMENT = 64
 
 _HEADER = struct.Struct("<8sIIQII32s16s16s96s32s")
@@ -43,6 +43,9 @@ class Partition(IntEnum):
     WEIGHTS = 1
     TASKS = 2
     META = 100
+    GEAR_GRAPH = 101
+    """The graph of one gear; the entry's second number is the gear's."""
+    GEAR_TASKS = 102
 
 
 _RULE_OF = {
@@ -50,6 +53,8 @@ _RULE_OF = {
     Partition.WEIGHTS: "weights_damaged",
     Partition.TASKS: "tasks_damaged",
     Partition.META: "graph_damaged",
+    Partition.GEAR_GRAPH: "graph_damaged",
+    Partition.GEAR_TASKS: "tasks_damaged",
 }
 
 
@@ -82,20 +87,32 @@ def _pieces(model: OmModel) -> list[bytes | memoryview]:
         "gears": dict(model.gears),
         "aipp": dict(model.aipp),
         "fusions": [fusion.to_json() for fusion in model.fusions],
+        "chip": dict(model.chip),
+        "variants": [
+            {
+                "values": list(variant.values),
+                "inputs": [tensor.to_json() for tensor in variant.inputs],
+                "outputs": [tensor.to_json() for tensor in variant.outputs],
+            }
+            for variant in model.variants
+        ],
     }
-    partitions: list[tuple[Partition, bytes | memoryview]] = [
-        (Partition.META, _json(meta)),
-        (Partition.GRAPH, model.graph_bytes),
-        (Partition.TASKS, _json([task.to_json() for task in model.tasks])),
-        (Partition.WEIGHTS, model.weight_bytes),
+    partitions: list[tuple[Partition, int, bytes | memoryview]] = [
+        (Partition.META, 0, _json(meta)),
+        (Partition.GRAPH, 0, model.graph_bytes),
+        (Partition.TASKS, 0, _json([task.to_json() for task in model.tasks])),
+        (Partition.WEIGHTS, 0, model.weight_bytes),
     ]
+    for number, variant in enumerate(model.variants):
+        partitions.append((Partition.GEAR_GRAPH, number, variant.graph_bytes))
+        partitions.append((Partition.GEAR_TASKS, number, _json([task.to_json() for task in variant.tasks])))
     table = bytearray()
     body: list[bytes | memoryview] = []
     offset = _HEADER_SIZE + _ENTRY.size * len(partitions)
-    for kind, data in partitions:
+    for kind, number, data in partitions:
         gap = _padded(offset)
         size = memoryview(data).nbytes
-        table += _ENTRY.pack(kind, 0, offset + gap, size, 0, hashlib.sha256(data).digest())
+        table += _ENTRY.pack(kind, number, offset + gap, size, 0, hashlib.sha256(data).digest())
         body += [bytes(gap), data]
         offset += gap + size
     header = _HEADER.pack(
@@ -177,19 +194,18 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
     if hashlib.sha256(data[_HEADER_SIZE:end]).digest() != table_digest:
         raise om_error("header_damaged", name=name)
     _check_soc(name, _text(model_soc), soc)
-    parts: dict[int, memoryview] = {}
+    parts: dict[tuple[int, int], memoryview] = {}
     for at in range(_HEADER_SIZE, _HEADER_SIZE + _ENTRY.size * count, _ENTRY.size):
-        kind, _, offset, length, _, digest = _ENTRY.unpack_from(data, at)
+        kind, number, offset, length, _, digest = _ENTRY.unpack_from(data, at)
         part = data[offset : offset + length]
         if any(data[end:offset]):
             raise om_error("header_damaged", name=name)
         if hashlib.sha256(part).digest() != digest:
             raise om_error(_RULE_OF[Partition(kind)], name=name, reason="its checksum does not fit")
-        parts[kind] = part
+        parts[kind, number] = part
         end = offset + length
     try:
-        meta = json.loads(bytes(parts[Partition.META]))
-        tasks = tuple(Task.from_json(task) for task in json.loads(bytes(parts[Partition.TASKS])))
+        meta = json.loads(bytes(parts[Partition.META, 0]))
         return OmModel(
             name=meta["name"],
             soc=_text(model_soc),
@@ -197,9 +213,9 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
             cannlab=_text(cannlab),
             inputs=tuple(OmTensor.from_json(tensor) for tensor in meta["inputs"]),
             outputs=tuple(OmTensor.from_json(tensor) for tensor in meta["outputs"]),
-            tasks=tasks,
-            graph_bytes=parts[Partition.GRAPH],
-            weight_bytes=parts[Partition.WEIGHTS],
+            tasks=_tasks(parts[Partition.TASKS, 0]),
+            graph_bytes=parts[Partition.GRAPH, 0],
+            weight_bytes=parts[Partition.WEIGHTS, 0],
             work_size=meta["work_size"],
             framework=meta["framework"],
             precision_mode=meta["precision_mode"],
@@ -208,10 +224,25 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
             aipp=meta["aipp"],
             encrypted=bool(flags & _ENCRYPTED),
             fusions=tuple(Fusion.from_json(fusion) for fusion in meta.get("fusions", ())),
+            variants=tuple(
+                Variant(
+                    values=tuple(int(value) for value in entry["values"]),
+                    inputs=tuple(OmTensor.from_json(tensor) for tensor in entry["inputs"]),
+                    outputs=tuple(OmTensor.from_json(tensor) for tensor in entry["outputs"]),
+                    tasks=_tasks(parts[Partition.GEAR_TASKS, number]),
+                    graph_bytes=parts[Partition.GEAR_GRAPH, number],
+                )
+                for number, entry in enumerate(meta["variants"])
+            ),
+            chip=meta["chip"],
         )
     except (ValueError, KeyError, TypeError) as problem:
         # The checksums fit, so the writer was broken, not the file; still no traceback for the one who loads it.
         raise om_error("graph_damaged", name=name, reason=f"its description is not valid ({problem})") from problem
+
+
+def _tasks(part: memoryview) -> tuple[Task, ...]:
+    return tuple(Task.from_json(task) for task in json.loads(bytes(part)))
 
 
 def _text(field: bytes) -> str:

@@ -51,14 +51,20 @@ class DataType:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy dtype."""
+        """The numpy dtype; numpy's own types have no bfloat16, onnx brings one along."""
         import numpy as np
 
+        if self.name == "bfloat16":
+            from onnx import helper
+
+            found: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(self.onnx)
+            return found
         return np.dtype(self.name)
 
 
 FLOAT = DataType(0, 1, "float32", "DT_FLOAT", "FP32", 4)
 FLOAT16 = DataType(1, 10, "float16", "DT_FLOAT16", "FP16", 2)
+BFLOAT16 = DataType(27, 16, "bfloat16", "DT_BF16", "BF16", 2)
 INT32 = DataType(3, 6, "int32", "DT_INT32", "INT32", 4)
 INT64 = DataType(9, 7, "int64", "DT_INT64", "INT64", 8)
 
@@ -75,6 +81,7 @@ ALL = (
     DataType(10, 13, "uint64", "DT_UINT64", "UINT64", 8),
     DataType(11, 11, "float64", "DT_DOUBLE", "DOUBLE", 8),
     DataType(12, 9, "bool", "DT_BOOL", "BOOL", 1),
+    BFLOAT16,
 )
 
 _BY_ACL = {dtype.acl: dtype for dtype in ALL}

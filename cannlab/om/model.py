@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,24 @@ WEIGHTS = "weights"
 """The name under which the graph's initializers point to the weights of the om."""
 
 
+def branches(node: onnx.NodeProto) -> dict[str, onnx.GraphProto]:
+    """The graphs inside an If by the names of its attributes; {} for any other node."""
+    return {item.name: item.g for item in node.attribute if item.HasField("g")}
+
+
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph, and those of its branches after it."""
+    yield graph
+    for node in graph.node:
+        for branch in branches(node).values():
+            yield from graphs(branch)
+
+
+def branch_label(node: str, branch: str) -> str:
+    """How tasks name a branch ("then_branch", "else_branch") of an If."""
+    return f"{node}/{branch.removesuffix('_branch')}"
+
+
 @dataclass(frozen=True, slots=True)
 class OmTensor:
     """An input or output of a model or of an operator.
@@ -26,13 +44,17 @@ class OmTensor:
         name: its name. An output of a model is called ``node:index:tensor``, as ATC names it.
         dtype: aclDataType number.
         format: aclFormat number.
-        dims: shape in elements.
+        dims: shape in elements; -1 where it is not fixed (gears, ranges).
+        stated: size in bytes where the shape does not give it (gears: that of the largest; images in YUV); else -1.
+        ranges: least and most of each dimension of a model with ranges, most -1 without a limit; () otherwise.
     """
 
     name: str
     dtype: int
     format: int
     dims: tuple[int, ...]
+    stated: int = -1
+    ranges: tuple[tuple[int, int], ...] = ()
 
     @property
     def type(self) -> DataType:
@@ -40,27 +62,44 @@ class OmTensor:
         return dtypes.by_acl(self.dtype)
 
     @property
+    def fixed(self) -> bool:
+        """True if every dimension is known."""
+        return all(dim >= 0 for dim in self.dims)
+
+    @property
     def elements(self) -> int:
-        """How many elements it has."""
-        return prod(self.dims)
+        """How many elements it has; 0 if a dimension is not fixed."""
+        return prod(self.dims) if self.fixed else 0
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """Its size in bytes. With ranges that of the largest shape, 0 without a limit. Source: pyacl-semantics 8.3."""
+        if self.stated >= 0:
+            return self.stated
+        if self.ranges:
+            most = [high for _, high in self.ranges]
+            return prod(most) * self.type.size if min(most, default=1) > 0 else 0
         return self.elements * self.type.size
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"name": self.name, "dtype": self.dtype, "format": self.format, "dims": list(self.dims)}
+        data = {"name": self.name, "dtype": self.dtype, "format": self.format, "dims": list(self.dims)}
+        if self.stated >= 0:
+            data["stated"] = self.stated
+        if self.ranges:
+            data["ranges"] = [list(pair) for pair in self.ranges]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> OmTensor:
         """The inverse of :meth:`to_json`; ValueError or KeyError for anything else."""
         dtypes.by_acl(data["dtype"])
         dims = tuple(int(dim) for dim in data["dims"])
-        if any(dim < 0 for dim in dims):
+        if any(dim < -1 for dim in dims):
             raise ValueError("negative dimension")
-        return cls(str(data["name"]), int(data["dtype"]), int(Format(data["format"])), dims)
+        ranges = tuple((int(low), int(high)) for low, high in data.get("ranges", ()))
+        stated = int(data.get("stated", -1))
+        return cls(str(data["name"]), int(data["dtype"]), int(Format(data["format"])), dims, stated, ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +152,7 @@ class Task:
         outputs: activations that it writes.
         cost: inputs of the time model.
         rounded: those of ``lowered`` whose results are stored in their own type although they stay inside.
+        within: the branch of an If that it belongs to (:func:`branch_label`), the innermost one; "" outside.
     """
 
     name: str
@@ -124,6 +164,7 @@ class Task:
     outputs: tuple[OmTensor, ...]
     cost: Cost
     rounded: tuple[str, ...] = ()
+    within: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -139,6 +180,7 @@ class Task:
             "outputs": [tensor.to_json() for tensor in self.outputs],
             "cost": cost,
             **({"rounded": list(self.rounded)} if self.rounded else {}),
+            **({"within": self.within} if self.within else {}),
         }
 
     @classmethod
@@ -156,6 +198,7 @@ class Task:
             outputs=tuple(OmTensor.from_json(tensor) for tensor in data["outputs"]),
             cost=Cost(**cost),
             rounded=tuple(str(node) for node in data.get("rounded", ())),
+            within=str(data.get("within", "")),
         )
 
 
@@ -185,6 +228,37 @@ class Fusion:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """The model as it was compiled for one gear.
+
+    Attributes:
+        values: the gear's values in the option: (batch,), (height, width), or one for each -1 of the input shapes.
+        inputs: the model's inputs with the shapes of the gear, without the inputs that atc adds.
+        outputs: its outputs.
+        tasks: the fused operators in execution order.
+        graph_bytes: the lowered graph; its weights are those of the om.
+    """
+
+    values: tuple[int, ...]
+    inputs: tuple[OmTensor, ...]
+    outputs: tuple[OmTensor, ...]
+    tasks: tuple[Task, ...]
+    graph_bytes: bytes | memoryview = field(repr=False)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How large the gear is: elements of its inputs, then the product of its values (images for dynamic AIPP have
+        one size for all gears)."""
+        return sum(tensor.elements for tensor in self.inputs), prod(self.values)
+
+
+def largest(variants: Sequence[Variant]) -> int:
+    """Index of the largest gear."""
+    extents = [variant.extent for variant in variants]
+    return extents.index(max(extents))
+
+
+@dataclass(frozen=True)
 class OmModel:
     """A compiled model.
 
@@ -202,10 +276,14 @@ class OmModel:
         framework: the framework number of the original model (5 for ONNX).
         precision_mode: how fp32 was lowered.
         command: the original atc command line, as it was typed.
-        gears: dynamic-shape gears; empty for a static model.
-        aipp: AIPP configuration; empty without.
+        gears: ``{"kind": "batch" | "image" | "dims"}`` of a model with gears, ``{"kind": "range"}`` of one whose
+            shapes are known only when it runs; empty otherwise.
+        aipp: AIPP by the name of the input, each ``{"mode": "static" | "dynamic", ...}``; empty without.
         encrypted: True if the weights are encrypted.
         fusions: what the compiler's steps did, in order.
+        variants: one for each gear, in the order of the option; ``tasks`` and ``graph_bytes`` are then those of the
+            largest gear.
+        chip: what the options leave of the chip: ``{"cores": n}``, ``{"l2": 0}``.
     """
 
     name: str
@@ -225,6 +303,30 @@ class OmModel:
     aipp: Mapping[str, Any] = field(default_factory=dict)
     encrypted: bool = False
     fusions: tuple[Fusion, ...] = ()
+    variants: tuple[Variant, ...] = ()
+    chip: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def dynamic(self) -> bool:
+        """True if shapes are known only when the model runs (ranges, or shapes that depend on the data)."""
+        return self.gears.get("kind") == "range"
+
+    @property
+    def largest(self) -> int:
+        """Index of the largest gear: the one that runs if none is chosen."""
+        return largest(self.variants)
+
+    def at(self, gear: int) -> OmModel:
+        """The model for one gear, as if it had been compiled for it alone."""
+        variant = self.variants[gear]
+        return replace(
+            self,
+            inputs=(*variant.inputs, *self.inputs[len(variant.inputs) :]),
+            outputs=variant.outputs,
+            tasks=variant.tasks,
+            graph_bytes=variant.graph_bytes,
+            variants=(),
+        )
 
     @property
     def weight_size(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnx_models as models
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from cannlab import atc, om
 from cannlab.atc import options
@@ -43,7 +43,8 @@ def fails(capsys, folder):
         assert lines[1] == "..."
         assert lines[2].startswith("ATC run failed, Please check the detail log")
         assert "Traceback" not in text
-        assert sorted(item.name for item in folder.iterdir()) == before
+        # A model that the check before parsing refuses leaves its report, as on the real toolkit.
+        assert sorted(item.name for item in folder.iterdir() if item.name != "check_result.json") == before
         return re.search(r"^(\w+): \[PID", "\n".join(lines[3:5]), re.MULTILINE).group(1)
 
     return run
@@ -98,7 +99,7 @@ def test_log_lines(capsys):
 
 
 def test_ai_cpu_warning(capsys, tmp_path):
-    made = models.model([models.node("Cosh", ["x"], ["y"], "slow")], {"x": [4]}, {"y": [4]}, dtype=TensorProto.DOUBLE)
+    made = models.model([models.node("Round", ["x"], ["y"], "slow")], {"x": [4]}, {"y": [4]}, dtype=TensorProto.DOUBLE)
     compiled = models.convert(made, tmp_path)
     assert [task.core_type for task in compiled.tasks] == ["AI_CPU"]
     lines = capsys.readouterr().out.splitlines()
@@ -125,15 +126,50 @@ def test_ways_to_write_options(words):
     assert om.read("net.om").command == " ".join(["atc", *words])
 
 
-def test_every_other_option_is_refused_or_has_its_default(fails, capsys):
+def test_refused_options_take_their_default_only(fails, capsys):
     for option in options.table().values():
-        if not option.emulated:
-            assert fails(*BASE, f"--{option.name}=something") == "E10055"
+        if option.effect is options.Effect.REFUSED and option.present:
+            value = next((item for item in option.values if item != option.default), "something")
+            assert fails(*BASE, f"--{option.name}={value}") == "E10055"
             if option.default:
                 assert atc.main([*BASE, f"--{option.name}={option.default}"]) == 0
                 capsys.readouterr()
                 for name in ("net.om", "fusion_result.json"):
                     os.remove(name)
+
+
+def test_options_without_effect_say_so_once_and_are_few(capsys):
+    table = options.table()
+    idle = [option for option in table.values() if option.effect is options.Effect.NONE]
+    assert len(idle) * 4 <= len(table)
+    assert all(option.reason for option in idle)
+    plain = (*BASE, "--log=info")
+    assert atc.main(list(plain)) == 0
+    assert "has no effect" not in capsys.readouterr().out
+    reference = om.read("net.om")
+    Path("some.file").write_text("content")
+    for option in idle:
+        if not option.present or option.name == "optypelist_for_implmode":
+            continue
+        value = {"file": "some.file"}.get(option.kind) or next(iter(option.values), "0")
+        assert atc.main([*plain, f"--{option.name}={value}"]) == 0
+        out = capsys.readouterr().out
+        assert out.count(f"--{option.name} has no effect here: ") == 1
+        made = om.read("net.om")
+        assert (made.tasks, bytes(made.graph_bytes)) == (reference.tasks, bytes(reference.graph_bytes))
+
+
+def test_deprecated_options_are_named(capsys):
+    words = [*BASE, "--op_select_implmode=high_precision", "--log=warning"]
+    assert atc.main(words) == 0
+    assert "--op_select_implmode is deprecated: use --op_precision_mode" in capsys.readouterr().out
+
+
+def test_options_of_a_later_cann_are_unknown(fails, monkeypatch):
+    words = (*BASE, "--optimization_switch=TbeConv2DReluv2Pass:off")
+    assert fails(*words) == "E10001"
+    monkeypatch.setenv("CANNLAB_CANN", "current")
+    assert atc.main(list(words)) == 0
 
 
 def test_options_of_the_reference_are_known():
@@ -175,17 +211,25 @@ def test_options_of_the_reference_are_known():
         ((*BASE, "--log=verbose"), "E10010"),
         ((*BASE, "--precision_mode=fp16"), "E10001"),
         ((*BASE, "--precision_mode=force_fp16", "--precision_mode_v2=fp16"), "E10056"),
-        ((*BASE, "--precision_mode=allow_mix_precision"), "E10055"),
+        ((*BASE, "--precision_mode=allow_mix_precision_bf16"), "E10001"),
+        ((*BASE, "--precision_mode_v2=mixed_hif8"), "E10001"),
         ((*BASE, "--is_weight_clip=true"), "E10006"),
         ((*BASE, "--input_format=NHWC"), "E10001"),
         ((*BASE, "--output_type=HALF"), "E10001"),
         ((*BASE, "--output_type=relu2:0:FP16"), "E10001"),
         ((*BASE, "--mode=2"), "E10001"),
-        ((*BASE, "--mode=3"), "E10055"),
-        ((*BASE, "--dynamic_batch_size=1,2"), "E10055"),
-        ((*BASE, "--input_shape=x:-1,4,6,6"), "E10011"),
+        ((*BASE, "--mode=30"), "E10055"),
         ((*BASE, "--input_shape=x:0,4,6,6"), "E10011"),
-        ((*BASE, "--input_shape=x:1~4,4,6,6"), "E10055"),
+        ((*BASE, "--input_shape=x:-2,4,6,6"), "E10011"),
+        ((*BASE, "--input_shape=x:4~1,4,6,6"), "E10002"),
+        ((*BASE, "--enable_single_stream=1"), "E10005"),
+        ((*BASE, "--sparsity=true"), "E10006"),
+        ((*BASE, "--aicore_num=0"), "E10001"),
+        ((*BASE, "--aicore_num=9"), "E10001"),
+        ((*BASE, "--host_env_os=windows"), "E10001"),
+        ((*BASE, "--singleop=net.onnx"), "E10047"),
+        ((*BASE, "--optypelist_for_implmode=Relu"), "E10057"),
+        ((*BASE, "--weight=none.bin"), "E19000"),
         ((*BASE, "--input_shape=x:1.0,4,6,6"), "E10002"),
         ((*BASE, "--input_shape=1,4,6,6"), "E10002"),
         ((*BASE, "--input_shape=x[1,4,6,6]"), "E10002"),
@@ -310,15 +354,14 @@ def test_no_kernel_on_the_chip(fails):
 
 
 def test_operators_that_are_not_emulated(fails):
-    save([models.node("Det", ["x"], ["y"])], {"x": [3, 2, 2]}, {"y": [3]})
-    assert fails(*BASE) == "E10055"
     save([models.node("AdaptiveAvgPool2d", ["x"], ["y"])], {"x": [1, 2, 4, 4]}, {"y": [1, 2, 1, 1]})
     assert fails(*BASE) == "E10055"
 
 
-def test_bfloat16(fails):
+def test_bfloat16():
     save([models.node("Relu", ["x"], ["y"])], dtype=TensorProto.BFLOAT16)
-    assert fails(*BASE) == "E10055"
+    assert atc.main(list(BASE)) == 0
+    assert [tensor.type.name for tensor in om.read("net.om").inputs] == ["bfloat16"]
 
 
 def test_float64_convolution(fails):
@@ -366,16 +409,10 @@ def test_broken_graphs(change, code, fails):
 
 def test_data_dependent_shape(fails):
     save([models.node("NonZero", ["x"], ["n"]), models.node("Cast", ["n"], ["y"], to=1)], outputs={"y": [2, "k"]})
-    assert fails(*BASE) == "E10055"
-
-
-def test_control_flow(fails):
-    body = helper.make_graph([], "body", [], [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])])
-    save(
-        [helper.make_node("If", ["c"], ["y"], "if", then_branch=body, else_branch=body)],
-        {"x": [2, 4], "c": (TensorProto.BOOL, [])},
-    )
-    assert fails(*BASE) == "E10055"
+    assert fails(*BASE[:3], "--soc_version=Ascend310") == "EZ3002"
+    assert atc.main(list(BASE)) == 0
+    (output,) = om.read("net.om").outputs
+    assert (output.dims, output.size) == ((2, -1), 0)
 
 
 def test_string_tensor(fails):
@@ -514,9 +551,11 @@ def test_mode_6(capsys):
     built = capsys.readouterr().out
     assert atc.main(["--mode=6", "--om=net.om"]) == 0
     shown = capsys.readouterr().out
-    assert built == shown
-    assert "Original Atc command line:\natc --model=net.onnx" in shown
-    assert re.search(r"soc_version\[Ascend310P3\], framework_type\[5\]", shown)
+    assert sorted(built.splitlines()) == sorted(shown.splitlines())
+    assert shown.splitlines()[1] == "============ Display Model Info start ============"
+    assert shown.splitlines()[-2:] == ["...", "ATC run success, welcome to the next use."]
+    assert "\nOriginal Atc command line: atc --model=net.onnx" in shown
+    assert re.search(r"soc_version\[Ascend310P3\], framework_type\[Onnx\]", shown)
     size = om.read("net.om").weight_size
     assert f"weight_size[{size} B], stream_num[1]" in shown
 
@@ -543,7 +582,6 @@ def test_codes_of_the_default_release_are_real():
     for area in ("atc", "om"):
         for rule in tables.rules().values():
             inner = rule.code_for("8.1").endswith("9999")
-            if rule.id.startswith(f"{area}.") and not inner:
-                code = rule.code_for("8.1")
-                ours = not code and rule.id.startswith(("atc.compare_", "atc.layer_"))  # of cannlab's own tool
-                assert ours or code in tables.known_codes(), rule.id
+            said = rule.code_for("8.1") != ""  # what cannlab alone says has no code
+            if rule.id.startswith(f"{area}.") and said and not inner:
+                assert rule.code_for("8.1") in tables.known_codes(), rule.id

@@ -1,6 +1,7 @@
 """The bodies of the pyACL functions, a file for each concept. Importing the package registers all of them."""
 
 from cannlab.acl.functions import (
+    aipp,
     callbacks,
     contexts,
     data_buffers,
@@ -11,6 +12,7 @@ from cannlab.acl.functions import (
     exceptions,
     execution,
     float16,
+    gears,
     host_pointers,
     host_threads,
     loading,
@@ -22,6 +24,7 @@ from cannlab.acl.functions import (
 )
 
 __all__ = [
+    "aipp",
     "callbacks",
     "contexts",
     "data_buffers",
@@ -32,6 +35,7 @@ __all__ = [
     "exceptions",
     "execution",
     "float16",
+    "gears",
     "host_pointers",
     "host_threads",
     "loading",

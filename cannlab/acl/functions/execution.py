@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from cannlab.acl.binding import api
-from cannlab.acl.checks import Refused, refuse, take, take_stream
+from cannlab.acl.checks import refuse, take, take_stream
 from cannlab.acl.functions.data_buffers import DataBuffer
 from cannlab.acl.functions.datasets import Dataset
-from cannlab.acl.functions.loading import in_context, loaded
+from cannlab.acl.functions.loading import in_context
+from cannlab.acl.functions.tensor_descs import TensorDesc
 from cannlab.machine import Machine, MemoryKind
-from cannlab.machine.models import LoadedModel
-from cannlab.om import OmError
+from cannlab.machine.models import LoadedModel, Output
 
 
 def _buffers(m: Machine, dataset: int) -> list[DataBuffer]:
@@ -24,6 +21,35 @@ def _buffers(m: Machine, dataset: int) -> list[DataBuffer]:
 
 def _pairs(buffers: list[DataBuffer]) -> list[tuple[int, int]]:
     return [(buffer.address, buffer.size) for buffer in buffers]
+
+
+def _shapes(m: Machine, model: LoadedModel, dataset: Dataset) -> list[tuple[int, ...]] | None:
+    """Shapes of the inputs from the dataset's descriptions, for a model with ranges.
+
+    Raises:
+        Refused: ``model.no_input_shape`` (100000) where an open input has no description.
+    """
+    if not model.om.dynamic:
+        return None
+    found = []
+    for index, tensor in enumerate(model.om.inputs):
+        handle = dataset.descs.get(index, 0)
+        if not handle and not tensor.fixed:
+            raise refuse(m, "model.no_input_shape", index=index, name=tensor.name)
+        found.append(tuple(take(m, handle, TensorDesc).dims) if handle else tensor.dims)
+    return found
+
+
+def _describe(m: Machine, model: LoadedModel, dataset: Dataset, given: list[Output]) -> None:
+    """Give the real shapes of the outputs to the dataset's descriptions."""
+    for index, (tensor, output) in enumerate(zip(model.om.outputs, given, strict=True)):
+        made = TensorDesc(tensor.dtype, list(output.dims), tensor.format, name=tensor.name)
+        handle = dataset.descs.get(index, 0)
+        if handle:
+            old = take(m, handle, TensorDesc)
+            old.dtype, old.dims, old.format = made.dtype, made.dims, made.format
+        else:
+            dataset.descs[index] = m.handles.open(made)
 
 
 def _provide(m: Machine, model: LoadedModel, outputs: list[DataBuffer]) -> None:
@@ -41,12 +67,15 @@ def execute(m: Machine, model_id: int, inputs: int, outputs: int) -> int:
     """execute(model_id, inputs, outputs) -> ret: runs the model and waits for it."""
     given, wanted = _buffers(m, inputs), _buffers(m, outputs)
     model = in_context(m, model_id)
-    model.check("input", model.om.inputs, _pairs(given))
-    _provide(m, model, wanted)
-    try:
-        model.execute(_pairs(given), _pairs(wanted))
-    except OmError as problem:
-        raise Refused(replace(problem.diagnosis, where=m.here().place)) from None
+    shapes = _shapes(m, model, take(m, inputs, Dataset))
+    if shapes is None:
+        model.check("input", model.om.inputs, _pairs(given))
+        _provide(m, model, wanted)
+    made = model.execute(_pairs(given), _pairs(wanted), shapes)
+    if shapes is not None:
+        for buffer, output in zip(wanted, made, strict=True):
+            buffer.address, buffer.size = output.address, output.size
+        _describe(m, model, take(m, outputs, Dataset), made)
     return 0
 
 
@@ -55,35 +84,13 @@ def execute_async(m: Machine, model_id: int, inputs: int, outputs: int, stream: 
     """execute_async(model_id, inputs, outputs, stream) -> ret: the outputs are there after a synchronisation."""
     given, wanted = _buffers(m, inputs), _buffers(m, outputs)
     model = in_context(m, model_id)
-    return model.execute_later(_pairs(given), _pairs(wanted), take_stream(m, stream))
+    shapes = _shapes(m, model, take(m, inputs, Dataset))
+    target = take(m, outputs, Dataset)
 
+    def done(made: list[Output]) -> None:
+        for buffer, output in zip(wanted, made, strict=True):
+            buffer.address, buffer.size = output.address, output.size
+        _describe(m, model, target, made)
 
-@api("acl.mdl.get_first_aipp_info")
-def get_first_aipp_info(m: Machine, model_id: int, index: int) -> tuple[Any, int]:
-    """get_first_aipp_info(model_id, index) -> (info, ret); (None, 145015) for an input without AIPP."""
-    model = loaded(m, model_id)
-    if index >= len(model.om.inputs):
-        raise refuse(m, "model.bad_index", index=index, count=len(model.om.inputs))
-    raise refuse(m, "model.no_aipp")
-
-
-@api("acl.mdl.set_dynamic_batch_size")
-def set_dynamic_batch_size(m: Machine, model_id: int, dataset: int, index: int, batch: int) -> int:
-    """set_dynamic_batch_size(model_id, dataset, index, batch) -> ret: 145013 for a model with fixed shapes."""
-    _no_gears(m, model_id, dataset, batch)
-    return 0
-
-
-@api("acl.mdl.set_dynamic_hw_size")
-def set_dynamic_hw_size(m: Machine, model_id: int, dataset: int, index: int, height: int, width: int) -> int:
-    """set_dynamic_hw_size(model_id, dataset, index, height, width) -> ret: 145013 for a model with fixed shapes."""
-    _no_gears(m, model_id, dataset, height and width)
-    return 0
-
-
-def _no_gears(m: Machine, model_id: int, dataset: int, size: int) -> None:
-    take(m, dataset, Dataset)
-    loaded(m, model_id)
-    if size == 0:
-        raise refuse(m, "runtime.bad_parameter", argument="size", value=0, allowed="above 0")
-    raise refuse(m, "model.not_dynamic")
+    queue = take_stream(m, stream)
+    return model.execute_later(_pairs(given), _pairs(wanted), queue, shapes, None if shapes is None else done)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from cannlab.acl.binding import api
 from cannlab.acl.checks import name_kind, refuse, take
 from cannlab.acl.functions.loading import from_memory, loaded, read
+from cannlab.acl.state import acl_state
 from cannlab.machine import Machine
 from cannlab.om import OmModel, OmTensor
 
 UNDEFINED = -1
 _LONGEST_NAME = 127
-_ANY_GEAR = (1 << 64) - 1
 
 
 class ModelDesc:
@@ -109,6 +110,10 @@ def _dims(m: Machine, desc: int, index: int, side: str) -> tuple[dict[str, Any],
     tensor = _tensor(m, desc, index, side)
     if tensor is None:
         raise refuse(m, "model.bad_index", index=index, count=len(_tensors(m, desc, side)))
+    return _shown(m, desc, index, side, tensor)
+
+
+def _shown(m: Machine, desc: int, index: int, side: str, tensor: OmTensor) -> tuple[dict[str, Any], int]:
     name = tensor.name
     if len(name) > _LONGEST_NAME:
         name = f"acl_modelId_{take(m, desc, ModelDesc).model_id}_{side}_{index}"
@@ -123,8 +128,18 @@ def get_input_dims(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], i
 
 @api("acl.mdl.get_input_dims_v2", empty=dict)
 def get_input_dims_v2(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
-    """get_input_dims_v2(desc, index) -> as get_input_dims (they differ with static AIPP only)."""
-    return _dims(m, desc, index, "input")
+    """get_input_dims_v2(desc, index) -> as get_input_dims; with static AIPP the model's own shape (N, C, H, W).
+
+    Which of the two functions shows which shape is not published; this is cannlab's choice.
+    """
+    tensor = _tensor(m, desc, index, "input")
+    om = take(m, desc, ModelDesc).om if desc else None
+    if tensor is None or om is None or om.aipp.get(tensor.name, {}).get("mode") != "static":
+        return _dims(m, desc, index, "input")
+    dims = list(om.aipp[tensor.name]["model_dims"])
+    for at, dim in zip((0, 2, 3), (tensor.dims[0], *tensor.dims[1:3]), strict=True):
+        dims[at] = -1 if dim == -1 else dims[at]
+    return _shown(m, desc, index, "input", replace(tensor, dims=tuple(dims)))
 
 
 @api("acl.mdl.get_output_dims", empty=dict)
@@ -135,8 +150,17 @@ def get_output_dims(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], 
 
 @api("acl.mdl.get_cur_output_dims", empty=dict)
 def get_cur_output_dims(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
-    """get_cur_output_dims(desc, index) -> as get_output_dims for a model with fixed shapes."""
-    return _dims(m, desc, index, "output")
+    """get_cur_output_dims(desc, index) -> as get_output_dims, for the gear that was set last.
+
+    200001 for a model with ranges: its output shapes stand in the output dataset's descriptions.
+    """
+    entry = take(m, desc, ModelDesc)
+    model = acl_state(m).models.get(entry.model_id)
+    if entry.om is not None and entry.om.dynamic:
+        raise refuse(m, "model.ranges_have_no_gear")
+    if model is None or model.chosen is None or index >= len(model.om.outputs):
+        return _dims(m, desc, index, "output")
+    return _shown(m, desc, index, "output", model.om.variants[model.chosen].outputs[index])
 
 
 @api("acl.mdl.get_input_name_by_index")
@@ -213,41 +237,8 @@ def get_tensor_real_name(m: Machine, desc: int, name: str) -> str | None:
     return tensor.name if tensor is not None else None
 
 
-@api("acl.mdl.get_dynamic_batch", empty=dict)
-def get_dynamic_batch(m: Machine, desc: int) -> tuple[dict[str, Any], int]:
-    """get_dynamic_batch(desc) -> ({"batchCount", "batch"}, ret): none for a model with fixed shapes."""
-    _filled(m, desc)
-    return {"batchCount": 0, "batch": []}, 0
-
-
-@api("acl.mdl.get_dynamic_hw", empty=dict)
-def get_dynamic_hw(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
-    """get_dynamic_hw(desc, index) -> ({"hwCount", "hw"}, ret); the index is ignored."""
-    _filled(m, desc)
-    return {"hwCount": 0, "hw": []}, 0
-
-
-@api("acl.mdl.get_input_dynamic_gear_count")
-def get_input_dynamic_gear_count(m: Machine, desc: int, index: int) -> tuple[int, int]:
-    """get_input_dynamic_gear_count(desc, -1) -> (count, ret)."""
-    _filled(m, desc)
-    if index != _ANY_GEAR:
-        raise refuse(m, "runtime.bad_parameter", argument="index", value=index, allowed="-1")
-    return 0, 0
-
-
-@api("acl.mdl.get_input_dynamic_dims")
-def get_input_dynamic_dims(m: Machine, desc: int, index: int, count: int) -> tuple[list[Any] | None, int]:
-    """get_input_dynamic_dims(desc, -1, count) -> (list of dims, ret)."""
-    if count > 4096:
-        return None, 100000
-    _filled(m, desc)
-    if index != _ANY_GEAR:
-        raise refuse(m, "runtime.bad_parameter", argument="index", value=index, allowed="-1")
-    return [], 0
-
-
-def _filled(m: Machine, desc: int) -> OmModel:
+def filled(m: Machine, desc: int) -> OmModel:
+    """The model of a description. Raises Refused ``model.empty_desc`` (100000)."""
     om = take(m, desc, ModelDesc).om
     if om is None:
         raise refuse(m, "model.empty_desc")

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannlab.atc.graph import Node
+from cannlab.atc.graph import Graph, Node
 from cannlab.atc.wiring import Wiring
 
 
 def vector(w: Wiring, tensor: str, like: str) -> NDArray[np.float64] | None:
     """The numbers of a constant that is broadcast along every axis but the channels (axis 1) of ``like``."""
-    value, shape = w.constant(tensor), w.graph.shape(like)
-    if value is None or shape is None or len(shape) < 3 or value.dtype.kind != "f" or value.ndim > len(shape):
+    value, shape = w.constant(tensor), w.graph.fixed_dims(like)
+    if value is None or len(shape) < 3 or value.dtype.kind != "f" or value.ndim > len(shape) or shape[1] is None:
         return None
     dims = (1,) * (len(shape) - value.ndim) + value.shape
     if dims[1] not in (1, shape[1]) or any(dim != 1 for axis, dim in enumerate(dims) if axis != 1):
@@ -36,10 +36,10 @@ def parameters(w: Wiring, conv: Node) -> tuple[NDArray[Any], NDArray[np.float64]
     given = w.constant(named) if named else None
     if weight is None or (named and given is None):
         return None
-    shape = w.graph.shape(conv.outputs[0])
-    if shape is None:
+    channels = w.graph.fixed_dims(conv.outputs[0])[1]
+    if channels is None:
         return None
-    return weight, np.zeros(shape[1]) if given is None else given.astype(np.float64)
+    return weight, np.zeros(channels) if given is None else given.astype(np.float64)
 
 
 def fold(w: Wiring, conv: Node, factor: NDArray[np.float64] | None, offset: NDArray[np.float64] | float) -> None:
@@ -71,8 +71,8 @@ def take(w: Wiring, conv: Node, end: Node, gone: Node) -> None:
     w.hand_over(gone, end)
 
 
-def is_depthwise(w: Wiring, conv: Node) -> bool:
+def is_depthwise(graph: Graph, conv: Node) -> bool:
     """True for a convolution with one input channel in each group."""
-    weight = w.graph.known_shape(conv.inputs[1])
+    weight = graph.known_shape(conv.inputs[1])
     group = conv.get("group", 1)
     return bool(group > 1 and weight[1] == 1 and weight[0] == group)

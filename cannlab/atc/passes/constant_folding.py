@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import onnxruntime
+from onnx import TensorProto
 
 from cannlab.atc.errors import atc_error
 from cannlab.atc.graph import Graph, Node
 from cannlab.atc.wiring import Wiring
 from cannlab.machine.ort_errors import ORT_ERRORS
+from cannlab.om import dtypes
 
 NAME = "ConstantFoldingPass"
 
@@ -17,16 +19,13 @@ RANDOM = frozenset(
 )
 """Types whose result differs from run to run."""
 
+SEQUENCES = frozenset(("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"))
+"""Types whose result is no tensor."""
 
-def run(graph: Graph) -> int:
-    """Fold until nothing changes; returns how many nodes vanished. Types are inferred on the way."""
-    before = len(graph.nodes)
-    graph.infer()
-    while _fold_shapes(graph) | _fold_constants(graph):
-        graph.drop_dead()
-        graph.infer()
-    graph.drop_dead()
-    return before - len(graph.nodes)
+
+def fold(graph: Graph) -> bool:
+    """Fold what can be folded with the types that are known. True if anything was: types must be inferred again."""
+    return _fold_shapes(graph) | _fold_constants(graph)
 
 
 def _fold_shapes(graph: Graph) -> bool:
@@ -50,6 +49,7 @@ def _fold_constants(graph: Graph) -> bool:
     chosen: list[Node] = []
     for node in graph.nodes:
         foldable = node.domain == "ai.onnx" and node.op_type not in RANDOM and graph.custom(node) is None
+        foldable = foldable and not node.branches and node.op_type not in SEQUENCES
         if foldable and all(name in known for name in node.inputs) and not set(node.outputs) & set(graph.outputs):
             chosen.append(node)
             known.update(node.outputs)
@@ -65,7 +65,10 @@ def _fold_constants(graph: Graph) -> bool:
     ]
     if wanted:
         part = Graph(graph.name, graph.opsets)
-        part.nodes, part.types, part.outputs = chosen, graph.types, wanted
+        # ONNX Runtime gives no array of bfloat16: such a result comes out as float32, which holds it exactly.
+        short = {name: f"{name}/read" for name in wanted if graph.dtype(name) == TensorProto.BFLOAT16}
+        part.nodes, part.types = chosen + [_read(name, target) for name, target in short.items()], graph.types
+        part.outputs = [short.get(name, name) for name in wanted]
         needed = {name for node in chosen for name in node.inputs}
         part.constants = {name: array for name, array in graph.constants.items() if name in needed}
         options = onnxruntime.SessionOptions()
@@ -74,8 +77,15 @@ def _fold_constants(graph: Graph) -> bool:
         try:
             model = part.to_onnx(typed=False).SerializeToString()
             session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-            graph.constants.update(zip(wanted, session.run(wanted, {}), strict=True))
+            for name, array in zip(wanted, session.run(part.outputs, {}), strict=True):
+                graph.constants[name] = array.astype(dtypes.BFLOAT16.numpy) if name in short else array
         except ORT_ERRORS as problem:
             raise atc_error("infer_shape", reason=f"constants cannot be computed: {problem}") from problem
     graph.nodes = [node for node in graph.nodes if id(node) not in inside]
     return True
+
+
+def _read(name: str, target: str) -> Node:
+    cast = Node(f"{target}_Cast", "Cast", "ai.onnx", [name], [target])
+    cast.set("to", TensorProto.FLOAT)
+    return cast

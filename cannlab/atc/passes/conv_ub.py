@@ -18,7 +18,7 @@ FIRST_CHANNELS = 4
 
 
 def _convs(w: Wiring, *, depthwise: bool) -> list[Node]:
-    return [conv for conv in w.of("Conv") if is_depthwise(w, conv) is depthwise and w.leader(conv) is conv]
+    return [conv for conv in w.of("Conv") if is_depthwise(w.graph, conv) is depthwise and w.leader(conv) is conv]
 
 
 def _take(w: Wiring, report: Report, conv: Node, *others: Node) -> bool:

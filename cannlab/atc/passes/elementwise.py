@@ -19,7 +19,7 @@ BINARY = frozenset(("Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"))
 
 def unit(w: Wiring, node: Node | None) -> bool:
     """True for an elementwise operator that stands alone: a node of one of these types, or a composed GELU."""
-    if node is None or node.domain != "ai.onnx":
+    if node is None or node.domain != "ai.onnx" or w.rewritten(node):
         return False
     if node.kernel == gelu.KERNEL:
         return all(item.kernel == gelu.KERNEL for item in w.members(node))

@@ -23,14 +23,17 @@ def run_sum(w: Wiring, report: Report) -> None:
 
 def _run(w: Wiring, report: Report, op_type: str) -> None:
     for node in w.of(op_type):
-        axes, shape = w.axes(node), w.graph.known_shape(node.inputs[0])
+        axes, shape = w.axes(node), w.graph.fixed_dims(node.inputs[0])
         if axes is None or any(shape[axis] != 1 for axis in axes):
             continue
-        target = w.graph.known_shape(node.outputs[0])
-        if target == shape and w.bypass(node):
+        target = w.graph.fixed_dims(node.outputs[0])
+        if len(target) == len(shape) and w.bypass(node):
             report.did(None, node)
             continue
-        dims = w.add_constant(f"{node.name}_shape", np.array(target, np.int64))
+        if target.count(None) > 1:
+            report.refuse(node, "the shape is known only when the model runs")
+            continue
+        dims = w.add_constant(f"{node.name}_shape", np.array([-1 if dim is None else dim for dim in target], np.int64))
         reshape = Node(node.name, "Reshape", "ai.onnx", [node.inputs[0], dims], list(node.outputs))
         reshape.origins = node.sources
         w.put(reshape, node)

@@ -21,14 +21,14 @@ NOT_NEGATIVE = ("Relu", "Sigmoid", "Softmax", "Abs", "HardSigmoid")
 def run_conv(w: Wiring, report: Report) -> None:
     """Pad + Conv."""
     for conv in w.of("Conv"):
-        if not is_depthwise(w, conv):
+        if not is_depthwise(w.graph, conv):
             _run(w, report, conv)
 
 
 def run_depthwise(w: Wiring, report: Report) -> None:
     """Pad + depthwise Conv."""
     for conv in w.of("Conv"):
-        if is_depthwise(w, conv):
+        if is_depthwise(w.graph, conv):
             _run(w, report, conv)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cannlab.atc.graph import Node
@@ -54,3 +55,13 @@ class Report:
     def refuse(self, node: Node, reason: str) -> None:
         """Note a match without effect."""
         self.refused.append((node.name, reason))
+
+
+def merged(reports: Iterable[Report]) -> list[Report]:
+    """One report for each pass, of what it came to in the graph and in its branches."""
+    found: dict[str, Report] = {}
+    for report in reports:
+        known = found.setdefault(report.name, Report(report.name, report.kind))
+        known.effects += report.effects
+        known.refused += report.refused
+    return list(found.values())

@@ -25,6 +25,8 @@ def run_common(w: Wiring, report: Report) -> None:
     for node in w.nodes():
         if node.domain != "ai.onnx" or node.op_type in RANDOM or any(map(w.is_output, node.outputs)):
             continue
+        if node.branches or w.rewritten(node):
+            continue
         attributes = tuple((name, node.attributes[name].SerializeToString(True)) for name in sorted(node.attributes))
         inputs = tuple(_key(w, name) for name in node.inputs)
         key = (node.op_type, inputs, tuple(map(bool, node.outputs)), attributes)

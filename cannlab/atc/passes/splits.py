@@ -34,13 +34,13 @@ def run_concat(w: Wiring, report: Report) -> None:
         elif len(concat.inputs) > MOST:
             axis = int(concat.get("axis")) % len(w.graph.known_shape(concat.outputs[0]))
             parts: list[str] = []
-            for number, at in enumerate(range(0, len(concat.inputs), MOST)):
+            for at in range(0, len(concat.inputs), MOST):
                 names = concat.inputs[at : at + MOST]
                 target = w.fresh(f"{concat.outputs[0]}/part")
                 shape = list(w.graph.known_shape(names[0]))
                 shape[axis] = sum(w.graph.known_shape(name)[axis] for name in names)
                 w.graph.types[target] = (w.graph.dtype(names[0]), tuple(shape))
-                part = Node(f"{concat.name}_{number}", "Concat", "ai.onnx", names, [target], origins=concat.sources)
+                part = Node(w.fresh(concat.name), "Concat", "ai.onnx", names, [target], origins=concat.sources)
                 part.set("axis", axis)
                 w.put(part, concat)
                 parts.append(target)
@@ -54,16 +54,19 @@ def run_split(w: Wiring, report: Report) -> None:
         if len(split.outputs) <= MOST:
             continue
         axis = int(split.get("axis", 0)) % len(w.graph.known_shape(split.inputs[0]))
+        if any(w.graph.fixed_dims(name)[axis] is None for name in split.outputs):
+            report.refuse(split, "the sizes of the pieces are known only when the model runs")
+            continue
         pieces = [split.outputs[at : at + MOST] for at in range(0, len(split.outputs), MOST)]
         middle: list[str] = []
         sizes: list[int] = []
-        for number, names in enumerate(pieces):
+        for names in pieces:
             source = w.fresh(f"{split.outputs[0]}/part")
             each = [w.graph.known_shape(name)[axis] for name in names]
             shape = list(w.graph.known_shape(names[0]))
             shape[axis] = sum(each)
             w.graph.types[source] = (w.graph.dtype(names[0]), tuple(shape))
-            part = Node(f"{split.name}_{number}", "Split", "ai.onnx", [source], list(names), origins=split.sources)
+            part = Node(w.fresh(split.name), "Split", "ai.onnx", [source], list(names), origins=split.sources)
             w.put(part, split, after=True)
             _sizes(w, part, axis, each)
             middle.append(source)

@@ -27,6 +27,25 @@ class Switches:
         return everything or (item.name in kept_on() and on_by_default(item.kind, item.name))
 
 
+OFF = Switches(everything={GRAPH: False, UB: False})
+"""Only what models need runs (``--oo_level=O1``)."""
+
+
+def inline(text: str) -> Switches:
+    """What ``--optimization_switch`` says: ``name1:on;name2:off``.
+
+    Raises:
+        AtcError: rule ``atc.switch_text``.
+    """
+    named = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, value = part.rpartition(":")
+        if value not in ("on", "off") or not any(name in names for names in known().values()):
+            raise atc_error("switch_text", text=part)
+        named[name] = value == "on"
+    return Switches(named)
+
+
 def read(path: str) -> Switches:
     """Read a switch file: JSON (``{"Switch": {"GraphFusion": {...}, "UBFusion": {...}}}``) or lines ``name:off``.
 
