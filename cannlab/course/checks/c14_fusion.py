@@ -716,7 +716,7 @@ GAINS = Check(
         ),
         Misconception(
             "milliseconds",
-            change("* 1e6", "* 1e3"),
+            change("* 1e6,", "* 1e3,"),
             entry("images", lambda on, off, batch: (batch / on - batch / off) * 1e3),
             what="the times are taken for milliseconds.",
             why="They are microseconds: a second has 1,000,000 of them.",
