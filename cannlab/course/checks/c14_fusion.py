@@ -771,7 +771,8 @@ def spoilt(kind: str, seed: int) -> bytes:
         nodes.append(helper.make_node("Mul", ["a", factor], ["n"], "scale"))
     last = "a" if kind == "division" else "n"
     nodes.append(helper.make_node("LeakyRelu", [last], ["r"], "relu", alpha=0.5))
-    nodes.append(helper.make_node("Conv", ["r", constant("w2", rng.uniform(0.2, 1, (4, 8, 1, 1)))], ["y"], "conv2"))
+    last_kernel = constant("w2", rng.uniform(0.2, 1, (4, 8, 1, 1)))
+    nodes.append(helper.make_node("Conv", ["r", last_kernel], ["y"], "conv2", kernel_shape=[1, 1]))
     return onnx_bytes(nodes, weights, 16, 4)
 
 
