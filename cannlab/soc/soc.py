@@ -64,6 +64,14 @@ class Soc:
         return self.arch in ("dav-c220-cube", "dav-c310")
 
     @property
+    def saturates(self) -> bool:
+        """True where fp16 results outside the range become 65504, and undefined ones 0, instead of infinity and NaN.
+
+        Source: torch-npu 3, chips (310, 310P, 310B and 910A saturate; 910B and later keep infinities by default).
+        """
+        return self.arch in ("dav-m100", "dav-m200", "dav-m300", "dav-c100")
+
+    @property
     def kernel_cores(self) -> int:
         """Cores that a vector kernel's blocks run on at once."""
         return self.vector_cores if self.split else self.ai_cores

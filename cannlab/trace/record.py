@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cannlab.errors import Place
 from cannlab.trace.kernel import KernelTrace
 from cannlab.trace.tables import Strings, Table
+from cannlab.trace.whole_file import write_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,9 +146,7 @@ class Record:
 
     def save(self, path: Path) -> None:
         """Write the record to a file, whole or not at all."""
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(self.to_bytes())
-        part.replace(path)
+        write_whole(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: Path) -> Record:

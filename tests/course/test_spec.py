@@ -160,6 +160,32 @@ def test_requirements_read_the_record(requirement: Any, ok: bool, text: str) -> 
     assert ok or fact.do
 
 
+@pytest.mark.parametrize(
+    ("calls", "ok", "text"),
+    [
+        (
+            "rt.create_stream rt.create_event rt.destroy_event rt.destroy_stream_force",
+            True,
+            "given back: 1 stream, 1 event",
+        ),
+        ("rt.create_stream rt.create_stream_with_config rt.destroy_stream", False, "1 stream of 2 not given back"),
+        ("rt.create_event rt.destroy_event!", False, "1 event of 1 not given back"),
+        ("rt.create_event! rt.create_context rt.destroy_context", True, "given back: 1 context"),
+        ("mdl.load_from_mem mdl.create_desc mdl.destroy_desc", False, "1 model of 1 not given back"),
+        ("create_data_buffer", False, "1 data buffer of 1 not given back"),
+        ("init", True, ""),
+    ],
+)
+def test_what_a_program_makes_it_gives_back(calls: str, ok: bool, text: str) -> None:
+    record = Record("Ascend910B1", 1, "8.1")
+    for row, name in enumerate(calls.split()):
+        number = record.strings.number(f"acl.{name.rstrip('!')}")
+        record.calls.append(0, number, row * 10, row * 10 + 5, 7 if name.endswith("!") else 0, 0, 1)
+    fact = spec.everything_destroyed()(CaseRun(1, None, {}, record=record))
+    assert (fact.ok, fact.text) == (ok, text)
+    assert ok or fact.do.startswith("Call acl.")
+
+
 def test_without_a_record_nothing_holds() -> None:
     case = CaseRun(1, None, {})
     for requirement in (spec.everything_freed(), spec.all_codes_zero(), spec.called("a"), spec.order("a")):
@@ -571,3 +597,47 @@ def test_nothing_allocated_is_no_success_to_show() -> None:
     assert judge(check, two + "1", setup=setup).passed
     freed = "p, ret = acl.rt.malloc(8, 0); acl.rt.free(p)"
     assert _facts(judge(check, two + "1; " + freed, setup=setup))[0] == "every allocation freed (1)"
+
+
+# -- pictures ------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_shows_what_ran_at_the_same_time() -> None:
+    record = Record("Ascend910B1", 1, "8.1")
+    number = record.strings.number
+    record.calls.append(0, number("acl.rt.memcpy_async"), 0, 100, 0, 0, 1)
+    record.calls.append(0, number("acl.init"), -900, -800, 0, 0, 1)  # before anything was queued
+    for stream, kind, start, end in ((1, TaskKind.COPY_H2D, 100, 500), (2, TaskKind.COPY_D2H, 300, 700)):
+        record.tasks.append(0, stream, kind, 0, 0, 0, 60, start, end, 64, 0, -1, -1, 0, 1)
+    found = spec.streams()(CaseRun(1, None, {}, record=record)).splitlines()
+    assert found == [
+        "host     " + "-" * 4 + "." * 60,
+        "stream 1 " + "." * 4 + ">" * 40 + "." * 20,
+        "stream 2 " + "." * 24 + "<" * 40,
+        "         0.6 us; - in a call, > copy to the device, < copy to the host",
+    ]
+    assert (
+        spec.streams()(CaseRun(1, None, {})) == spec.streams()(CaseRun(1, None, {}, record=Record("x", 1, "8"))) == ""
+    )
+    assert spec.pipes()(CaseRun(1, None, {})) == ""
+
+
+def test_a_picture_is_shown_of_the_first_failing_case_and_costs_nothing_when_it_breaks() -> None:
+    def check(picture: Any) -> Check:
+        return Check(
+            "l.p",
+            run=spec.read("x"),
+            draw=lambda rng, n: {"n": n},
+            sizes=(1, 2),
+            reference=lambda n: 1,
+            picture=picture,
+        )
+
+    drawn = judge(check(lambda case: f"case {case.number}\n <b>"), "x = n")
+    assert drawn.picture == "case 2\n <b>"
+    assert "when it ran:\n    case 2\n     <b>" in drawn.text()
+    assert "case 2\n &lt;b&gt;" in drawn._repr_html_()
+    assert judge(check(lambda case: "seen"), "x = 1").picture == ""
+    assert judge(check(lambda case: "seen"), "x = 1 / 0").picture == ""
+    broken = judge(check(lambda case: case.missing), "x = n")
+    assert (broken.picture, broken.verdict) == ("", Verdict.FAILED)
