@@ -904,9 +904,8 @@ WRONG = {
 
 def verdict(attempt: Attempt, title: str) -> str:
     """What the test said of a specimen: "passes", "fails" or ""."""
-    titles = (*RIGHT, *WRONG)
     for case in attempt.cases:
-        if titles[case.size] == title and isinstance(case.got, list):
+        if case.size == title and isinstance(case.got, list):
             return str(case.got[0])
     return ""
 
