@@ -49,7 +49,11 @@ def find(facts: Facts, tolerance: float) -> Diagnosis:
     if clipped.any() or not np.isfinite(got[np.isfinite(wanted)]).all():
         if facts.lost is not None and facts.lost[1] == 0:
             return diagnose("atc.layer_lost_constant", value=facts.lost[0], stored=facts.lost[1], **names)
-        return diagnose("atc.layer_overflow", largest=f"{np.abs(wanted).max():.4g}", **names)
+        largest = float(np.abs(wanted).max())
+        reaches = f"the reference reaches {largest:.4g} there"
+        if largest <= HALF_MAX:
+            reaches = f"a step inside does, the result (up to {largest:.4g}) does not"
+        return diagnose("atc.layer_overflow", largest=f"{largest:.4g}", reaches=reaches, **names)
     error = float(np.linalg.norm(got - wanted))
     if facts.lost is not None:
         return diagnose("atc.layer_lost_constant", value=facts.lost[0], stored=facts.lost[1], **names)
@@ -66,13 +70,13 @@ def find(facts: Facts, tolerance: float) -> Diagnosis:
     small = (np.abs(wanted) < HALF_NORMAL) & (wanted != 0)
     if small.mean() > 0.5:
         return diagnose("atc.layer_underflow", share=float(small.mean()), **names)
-    largest = max(
+    biggest = max(
         (float(np.abs(value).max(initial=0.0)) for value in facts.inputs if value.dtype.kind == "f"), default=0.0
     )
     size = float(np.sqrt(np.mean(wanted**2)))
-    step = largest * 2.0**-HALF_BITS
+    step = biggest * 2.0**-HALF_BITS
     if step > tolerance * size:
-        return diagnose("atc.layer_cancellation", largest=largest, size=size, step=step, **names)
+        return diagnose("atc.layer_cancellation", largest=biggest, size=size, step=step, **names)
     return diagnose("atc.layer_other", error=error / max(float(np.linalg.norm(wanted)), 1e-30), **names)
 
 

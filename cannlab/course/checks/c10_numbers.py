@@ -607,6 +607,22 @@ ADD_LONG = Check(
             do="Use CAST_RINT: the nearest, ties to even.",
         ),
         Misconception(
+            "types_mixed",
+            change("asc.add(total, total, wide, count=128)", "asc.add(total, total, tile, count=128)"),
+            raises("CodegenError", "same type"),
+            what="a float32 and a float16 tensor meet in one operation.",
+            why="add and data_copy take tensors of one type; only cast reads one and writes another.",
+            do="Cast each tile to float32 before the add, and the sum to float16 before it is copied out.",
+        ),
+        Misconception(
+            "one_buffer_for_both",
+            change("casts.get(asc.float32)", "sums.get(asc.float32)"),
+            without(lambda tiles: 2 * tiles[-1]),
+            what="the sum and the cast tile lie in the same memory.",
+            why="get() of a TBuf always begins at the start of its buffer, so the cast overwrites the sum.",
+            do="Make a TBuf of its own for each of the two tensors.",
+        ),
+        Misconception(
             "sum_not_cleared",
             change("    asc.duplicate(total, 0.0, 128)\n", ""),
             fault="kernel.undefined",
@@ -798,6 +814,23 @@ nodes = [
             do="Divide x by its largest absolute value before you square it.",
         ),
         Misconception(
+            "divided_by_n",
+            """# exercise: 10_numbers.rms
+nodes = [
+    ("part", "Div", "x", "n"),
+    ("square", "Mul", "part", "part"),
+    ("sum", "ReduceSum", "square"),
+    ("root", "Sqrt", "sum"),
+    ("factor", "Sqrt", "n"),
+    ("y", "Mul", "root", "factor"),
+]
+""",
+            source(r"'Div', ?'x', ?'n'"),
+            what="x is divided by n.",
+            why="How many numbers there are says nothing about their size: small ones vanish, large ones may stay so.",
+            do="Divide x by its largest absolute value.",
+        ),
+        Misconception(
             "sum_still_there",
             change(*_RMS_SUM),
             wrong_for("many") & uses("ReduceMax"),
@@ -944,6 +977,16 @@ TOLERANCE = Check(
             what="the reference has the very mistake that it should find.",
             why="A reference in float16 loses what the program under test loses.",
             do="Convert x to float64 before you add.",
+        ),
+        Misconception(
+            "sums_out_of_range",
+            change("(1e-5, 1)", "(1e-5, 100)"),
+            refused("sums in float32")
+            & refused("sums in float64, from right to left")
+            & source(r"rtol ?= ?(0\.00[2-9]|0\.0[1-9]|[1-9](\.\d+)?e-[23])"),
+            what="the test refuses even sums in float32, although rtol is wide enough.",
+            why="A sum beyond 65504 is inf in a right program too, and so the reference never fits.",
+            do="Keep all sums below 65504, and make the reference from the float16 numbers.",
         ),
         Misconception(
             "default_tolerance",
