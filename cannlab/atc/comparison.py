@@ -184,6 +184,10 @@ class Comparison:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it shows text."""
+        printer.text(self.text())
+
     def _repr_html_(self) -> str:
         """The table for a notebook, bad layers coloured, and the verdict."""
         return self.table().html() + PlainTable.note(self.verdict())
