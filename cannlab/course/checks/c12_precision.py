@@ -1118,7 +1118,7 @@ MEND = Check(
             ),
             (off_where(lambda largest: largest > HALF_MAX) | too_slow()) & source(r"keep_dtype"),
             what="the operators around the squares stay float32.",
-            why="That costs two Casts and the bytes of the squares, and the convolution's own result may be too large too.",
+            why="That costs two Casts and the bytes of the squares, and the convolution's own result may be too large.",
             do="Make the values smaller before they are squared.",
         ),
         Misconception(
