@@ -666,7 +666,10 @@ SUSPECT = Check(
         ),
         Misconception(
             "own_unknown",
-            change('    if layer["own"] is None:\n            return 0.0\n', "    pass\n"),
+            change(
+                '    if layer["own"] is None:\n            return 0.0  # mutate: skip no own error is below 0\n',
+                "    pass\n",
+            ),
             raises("TypeError"),
             what="some layers have no own error: own is None.",
             why="Where a value of the original model is missing, the operator cannot be run alone.",
