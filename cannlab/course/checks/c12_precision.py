@@ -167,6 +167,7 @@ WRONG_RULES = (
     "removed_white",
     "last_white",
     "any_input",
+    "last_input",
     "black_grey",
 )
 
@@ -183,7 +184,13 @@ def rule(nodes: Any, white: Any, black: Any, changes: Any, wrong: str = "") -> d
     before = False
     for name, kind, inputs in nodes:
         reads = [types.get(each) == "float16" for each in inputs]
-        follows = {"only_white": False, "grey_half": True, "last_white": before, "any_input": any(reads)}
+        follows = {
+            "only_white": False,
+            "grey_half": True,
+            "last_white": before,
+            "any_input": any(reads),
+            "last_input": reads[-1],
+        }
         half = kind in whites or (kind not in blacks and follows.get(wrong, reads[0]))
         if wrong in ("all", "none"):
             half = wrong == "all"
@@ -308,6 +315,14 @@ TYPES = Check(
             what="one float16 input is enough for a grey operator.",
             why="With two inputs the first one counts; the other is converted.",
             do="Look at inputs[0] only.",
+        ),
+        Misconception(
+            "second_input",
+            change("types.get(inputs[0])", "types.get(inputs[-1])"),
+            by_rule("last_input"),
+            what="a grey operator with two inputs follows the second one.",
+            why="The first input counts; the other is converted.",
+            do="Look at inputs[0].",
         ),
         Misconception(
             "black_follows",
@@ -490,6 +505,14 @@ COMMAND = Check(
             do="Write --precision_mode=allow_mix_precision.",
         ),
         Misconception(
+            "om_suffix",
+            change("--output=net", "--output=net.om"),
+            option("output", lambda value: value.endswith(".om")),
+            what="--output already ends in .om, so the file is called net.om.om.",
+            why="ATC adds .om to the value of --output.",
+            do="Write --output=net.",
+        ),
+        Misconception(
             "fixed_chip",
             change("{soc}", "Ascend910B1"),
             unmet("soc") & ~unmet("file_made"),
@@ -666,10 +689,7 @@ SUSPECT = Check(
         ),
         Misconception(
             "own_unknown",
-            change(
-                '    if layer["own"] is None:\n            return 0.0  # mutate: skip no own error is below 0\n',
-                "    pass\n",
-            ),
+            change('if layer["own"] is None', "if False"),
             raises("TypeError"),
             what="some layers have no own error: own is None.",
             why="Where a value of the original model is missing, the operator cannot be run alone.",
@@ -1182,7 +1202,7 @@ MEND = Check(
         ),
         Misconception(
             "always_the_same",
-            change("    shift = max(0, int(np.ceil(np.log2(largest / 200))))\n", "    shift = 6\n"),
+            change("max(0, int(np.ceil(np.log2(largest / 200))))", "6"),
             off_where(lambda largest: largest > HALF_MAX),
             what="the numbers are too large where the images are bright.",
             why="How much to divide by depends on the largest value, and you know it.",
@@ -1191,7 +1211,7 @@ MEND = Check(
         Misconception(
             "to_the_bottom",
             change("largest / 200", "largest / 2e-4"),
-            off_where(lambda largest: True) & sign(lambda attempt: attempt.cost_ratio is None or not slow()(attempt)),
+            off_where(lambda largest: True) & source(r"conv\.weight") & ~slow(),
             what="the values became so small that their digits are gone.",
             why="Below 6e-5 float16 loses digits, and the square of 0.001 is already there.",
             do="Divide by just as much as is needed: the largest value should end up near 200.",
