@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from cannlab.course.spec import (
     CaseRun,
     Check,
-    Cost,
     File,
     Misconception,
     Sign,
@@ -26,7 +25,6 @@ from cannlab.course.spec import (
     called,
     change,
     command,
-    device_time,
     ends,
     everything_freed,
     exit_status,
@@ -38,7 +36,6 @@ from cannlab.course.spec import (
     read,
     require,
     sign,
-    slow,
     source,
     unmet,
 )
@@ -47,6 +44,7 @@ from cannlab.trace import TaskKind
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from cannlab.course.spec.requirements import Requirement
     from cannlab.om import OmModel
 
 Array = NDArray[Any]
@@ -143,6 +141,34 @@ def run_at(file: File, gear: tuple[int, ...], array: Array) -> Array:
     gears = gears_of(file)
     result: Array = Model(read_om(file.data)).run([array, np.array(gear, np.int32)], gear=gears.index(gear))[0][0]
     return result
+
+
+def model_ns(case: CaseRun) -> int:
+    """How long the model was busy in this case."""
+    if case.record is None:
+        return 0
+    rows = [row for row in case.record.tasks.rows() if row["kind"] == TaskKind.MODEL]
+    return sum(row["end"] - row["start"] for row in rows)
+
+
+def ns_at(file: File, gears: Sequence[tuple[int, ...]]) -> int:
+    """How long the om takes for runs at these gears."""
+    from cannlab import soc
+    from cannlab.machine import cost
+
+    om, every = read_om(file.data), gears_of(file)
+    return sum(cost.model_ns(om.at(every.index(gear)), soc.get(SOC)) for gear in gears)
+
+
+def right_gears(plan: Callable[..., Sequence[tuple[int, ...]]], do: str) -> Requirement:
+    """The model was busy as long as it is at the gears that ``plan`` names from the inputs, give or take 1 %."""
+    return require(
+        "gears",
+        lambda case: model_ns(case) <= 1.01 * ns_at(case.inputs["om_path"], plan(**case.inputs)),
+        holds="the model was busy no longer than the right gears take",
+        fails="the model was busy longer than the right gears take",
+        do=do,
+    )
 
 
 # -- 1 a command with gears --------------------------------------------------------------------------
@@ -468,6 +494,13 @@ def scores_of(om_path: File, images: Array) -> Array:
     return np.concatenate(rows)[: len(images)]
 
 
+def batches_for(om_path: File, images: Array) -> list[tuple[int, ...]]:
+    """The gears of the right runs."""
+    gears = gears_of(om_path)
+    full, rest = divmod(len(images), max(gears)[0])
+    return [max(gears)] * full + ([min(gear for gear in gears if gear[0] >= rest)] if rest else [])
+
+
 def rows_of(result: Any) -> int:
     """How many rows a table of scores has; -1 if it is none."""
     return len(result) if isinstance(result, np.ndarray) and result.ndim == 2 else -1
@@ -483,10 +516,11 @@ SERVE = Check(
     compare=allclose(rtol=1e-2, atol=1e-2),
     must=(
         called("acl.mdl.set_dynamic_batch_size"),
+        right_gears(batches_for, "Full runs of the largest gear, then the smallest gear that holds the rest."),
+        called("acl.finalize"),
         everything_freed(),
         all_codes_zero(),
     ),
-    cost=Cost(1.05, of=device_time),
     misconceptions=(
         Misconception(
             "index_of_the_image",
@@ -523,7 +557,7 @@ SERVE = Check(
         Misconception(
             "smallest_always",
             change("min([g for g in gears if g >= rest] or [max(gears)])", "min(gears)"),
-            slow() & sign(lambda attempt: model_runs(attempt.cases[-1]) > 4),
+            unmet("gears") & sign(lambda attempt: model_runs(attempt.cases[-1]) > 4),
             what="you use a small gear again and again.",
             why="Every run has a fixed cost; one run of a large gear pays it once.",
             do="Use the largest gear while more images are left than it holds.",
@@ -534,7 +568,7 @@ SERVE = Check(
                 "min([g for g in gears if g >= rest] or [max(gears)])",
                 "max([g for g in gears if g <= rest] or [min(gears)])",
             ),
-            slow() & sign(lambda attempt: model_runs(attempt.cases[2]) > 1),
+            unmet("gears") & sign(lambda attempt: model_runs(attempt.cases[2]) > 1),
             what="you fill the rest with several full gears.",
             why="6 images are one run of gear 8, or three runs of 4, 1 and 1: three times the fixed cost.",
             do="Take the smallest gear that holds the rest, and run once.",
@@ -545,7 +579,8 @@ SERVE = Check(
                 "min([g for g in gears if g >= rest] or [max(gears)])",
                 "next((g for g in gears if g >= rest), max(gears))",
             ),
-            slow() & sign(lambda attempt: model_runs(attempt.cases[2]) == 1 and last_is_shorter(attempt.cases[3])),
+            unmet("gears")
+            & sign(lambda attempt: model_runs(attempt.cases[2]) == 1 and last_is_shorter(attempt.cases[3])),
             what="you take the first gear of the list that holds the rest.",
             why="The gears come in no order, so the first one may be the largest.",
             do="Take the minimum of those that hold it.",
@@ -553,7 +588,7 @@ SERVE = Check(
         Misconception(
             "largest_always",
             change("min([g for g in gears if g >= rest] or [max(gears)])", "max(gears)"),
-            slow() & sign(lambda attempt: model_runs(attempt.cases[-1]) == 2),
+            unmet("gears") & sign(lambda attempt: model_runs(attempt.cases[-1]) == 2),
             what="every run uses the largest gear.",
             why="The chip computes the whole gear, also for one image.",
             do="Take the smallest gear that holds the rest.",
@@ -658,12 +693,21 @@ PICTURES = Check(
     "11_shapes.pictures",
     run=call("edges"),
     draw=draw_pictures,
-    # A gear; one row; one column; more rows than the flat gear has; a corner more than a gear; the largest less one.
-    sizes=((64, 96), (1, 149), (151, 3), (36, 80), (65, 50), (97, 161), (127, 191)),
+    # A gear; pictures that a flat and a square gear hold; one row; one column; more rows than the flat gear;
+    # a corner more than a gear; more than a square gear; the largest less one.
+    sizes=((64, 96), (20, 90), (90, 20), (1, 149), (151, 3), (36, 80), (65, 50), (97, 161), (127, 191)),
     reference=marked,
     compare=LOOSE,
-    must=(called("acl.mdl.set_dynamic_hw_size"), everything_freed(), all_codes_zero()),
-    cost=Cost(1.1, of=device_time),
+    must=(
+        called("acl.mdl.set_dynamic_hw_size"),
+        right_gears(
+            lambda om_path, picture: [holding(om_path, picture)],
+            "Of the gears that hold it, take the one with the fewest pixels.",
+        ),
+        called("acl.finalize"),
+        everything_freed(),
+        all_codes_zero(),
+    ),
     misconceptions=(
         Misconception(
             "by_pixels",
@@ -730,7 +774,7 @@ PICTURES = Check(
         Misconception(
             "always_the_largest",
             change("min((g for", "max((g for"),
-            slow() & ~unmet("acl.mdl.set_dynamic_hw_size"),
+            unmet("gears") & ~unmet("acl.mdl.set_dynamic_hw_size"),
             what="the maps are right, from a gear that is larger than needed.",
             why="The chip computes every pixel of the gear.",
             do="Take the gear with the fewest pixels among those that hold the picture.",
