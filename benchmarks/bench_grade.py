@@ -139,6 +139,11 @@ def others(folder: Path) -> bool:
     subprocess.run([venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--quiet", *tools], check=True)
     from bench_grade_others import nbgrader, otter  # beside this file
 
+    load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"load average at the start (1, 5, 15 minutes): {load}")
+    for tool in tools[:2]:
+        question = f"from importlib.metadata import version; print({tool!r}, version({tool!r}))"
+        subprocess.run([venv / "bin" / "python", "-c", question], check=True)
     for name, run in (("nbgrader autograde", nbgrader), ("otter run", otter)):
         try:
             seconds = run(venv / "bin", folder)

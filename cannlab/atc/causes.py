@@ -45,7 +45,8 @@ def find(facts: Facts, tolerance: float) -> Diagnosis:
     """The cause that fits: overflow, a lost constant, an affine change, underflow, cancellation, another."""
     names: dict[str, Any] = {"operator": facts.operator, "node": facts.node}
     got, wanted = facts.got.astype(np.float64), facts.wanted.astype(np.float64)
-    if not np.isfinite(got[np.isfinite(wanted)]).all():
+    clipped = (np.abs(got) == HALF_MAX) & (np.abs(wanted) > HALF_MAX)
+    if clipped.any() or not np.isfinite(got[np.isfinite(wanted)]).all():
         if facts.lost is not None and facts.lost[1] == 0:
             return diagnose("atc.layer_lost_constant", value=facts.lost[0], stored=facts.lost[1], **names)
         return diagnose("atc.layer_overflow", largest=f"{np.abs(wanted).max():.4g}", **names)

@@ -345,6 +345,9 @@ def _close(
     graph.open_types = dict(graph.types)
     shapes.freeze(graph, references)
     graph.hints = _known_at_reference(graph)
+    for at, tensor in graph.uses():
+        if graph.rank(tensor) is None and graph.hints.get(tensor, (0, None))[1] is None:
+            raise atc_error("rank_unknown", node=at.name, op_type=at.op_type, tensor=tensor)
     graph.assumed = shapes.REFERENCE
     graph.infer()
     if soc.short == "Ascend310":

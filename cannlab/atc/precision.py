@@ -52,6 +52,11 @@ FLOAT_INPUTS: dict[str, frozenset[int]] = {
 """Inputs that stay float32 whatever the operator computes in (scales; BatchNorm's parameters)."""
 
 
+FLOAT_INSIDE = frozenset(("AddLayerNorm", "Gelu", "LayerNorm", "SoftmaxV2"))
+"""Operators that a pass composes of several nodes and that compute in float32 from what they read to what they write:
+their small constants (an epsilon) are attributes and keep their values. By GE type."""
+
+
 class Compute(Enum):
     """What an operator reads and writes where the model says float32 (or another float)."""
 
@@ -212,6 +217,14 @@ class _Lowerer:
         self.nodes: list[Node] = []
         self.task_of: dict[str, str] = {}
         """Which operator writes a tensor."""
+        self.wide: dict[str, str] = {}
+        """The float32 value of a tensor inside the operator that writes it narrower."""
+        tasks: dict[str, set[str]] = {name: {""} for name in graph.outputs}
+        for node in graph.nodes:
+            for name in (*node.inputs, *node.outputs):
+                tasks.setdefault(name, set()).add(node.task)
+        self.shared = {name for name, readers in tasks.items() if len(readers) > 1}
+        """Tensors that more than one operator has to do with, and outputs."""
         self.choices: dict[str, tuple[Compute, Compute]] = {}
         """What each operator reads and writes."""
         self.casts = 0
@@ -264,9 +277,15 @@ class _Lowerer:
         return False
 
     def lower_node(self, node: Node, compute: Compute, written: Compute) -> None:
+        inside = node.kernel in FLOAT_INSIDE and compute in (Compute.HALF, Compute.BF16)
         originals = list(node.inputs)
         node.inputs = [self.value.get(name, name) for name in node.inputs]
-        if node.op_type != "Cast":
+        if inside and node.op_type != "Cast":
+            node.inputs = [
+                self.inner(node, old, name, compute) if old and self.modelled[old] in FLOATS else name
+                for old, name in zip(originals, node.inputs, strict=True)
+            ]
+        elif node.op_type != "Cast":
             keep = FLOAT_INPUTS.get(node.op_type, frozenset())
             for index, name in enumerate(originals):
                 if name and self.modelled[name] in FLOATS:
@@ -286,7 +305,10 @@ class _Lowerer:
                 continue
             dtype = self.modelled[name]
             if node.op_type != "Cast" and dtype in FLOATS:
-                dtype = FLOAT if written is Compute.HALF_IN else self.wanted(written, dtype)
+                if written is Compute.HALF_IN or (inside and name not in self.shared):
+                    dtype = FLOAT
+                else:
+                    dtype = self.wanted(written, dtype)
             dims = self.graph.types[name][1]
             target = name
             if name in self.declared and dtype != self.declared[name]:
@@ -294,11 +316,19 @@ class _Lowerer:
                 self.graph.types[name] = (self.declared[name], dims)
             self.graph.types[target] = (dtype, dims)
             node.outputs[index] = target
-            if compute is Compute.FLOAT and dtype in (HALF, BF16):
+            if (compute is Compute.FLOAT or inside) and dtype in (HALF, BF16):
                 # Read as float32 and written narrower: the kernel converts at its end.
-                node.outputs[index] = f"{target}/wide"
+                self.wide[name] = node.outputs[index] = f"{target}/wide"
                 self.graph.types[node.outputs[index]] = (FLOAT, dims)
-                self.add_cast(node.outputs[index], target, dtype, node.task)
+                self.add_cast(node.outputs[index], target, dtype, node)
+
+    def inner(self, node: Node, name: str, value: str, compute: Compute) -> str:
+        """What a part of an operator that computes in float32 inside reads; only what it shares is stored narrow."""
+        if self.task_of.get(name) == node.task:
+            return self.wide.get(name, value)
+        if name in self.graph.constants and self.graph.constants[name].size == 1:
+            return self.as_type(value, FLOAT)  # an attribute of the operator
+        return self.as_type(self.as_type(value, _TYPE[compute]), FLOAT, node)
 
     @staticmethod
     def wanted(compute: Compute, modelled: int) -> int:
@@ -315,15 +345,18 @@ class _Lowerer:
             if name in self.graph.constants and inside is None:
                 self.graph.constants[target] = self.constant(name, dtype)
             else:
-                self.add_cast(name, target, dtype, "" if inside is None else inside.task)
+                self.add_cast(name, target, dtype, inside)
             self.cast_of[key] = target
         return self.cast_of[key]
 
-    def add_cast(self, source: str, target: str, dtype: int, task: str = "") -> None:
+    def add_cast(self, source: str, target: str, dtype: int, inside: Node | None = None) -> None:
         # A Cast inside an operator is the kernel's own conversion, not an operator that ATC inserts.
-        name = f"{task}/{target}" if task else f"trans_Cast_{self.casts}"
-        self.casts += not task
-        node = Node(name, "Cast", "ai.onnx", [source], [target], origins=(), task=task)
+        if inside is None:
+            node = Node(f"trans_Cast_{self.casts}", "Cast", "ai.onnx", [source], [target], origins=())
+            self.casts += 1
+        else:
+            name, kernel = f"{inside.task}/{target}", inside.kernel
+            node = Node(name, "Cast", "ai.onnx", [source], [target], origins=(), task=inside.task, kernel=kernel)
         node.set("to", dtype)
         self.graph.types[target] = (dtype, self.graph.known_shape(source))
         self.nodes.append(node)

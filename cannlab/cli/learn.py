@@ -269,7 +269,8 @@ def progress(
     _bar("all", lessons, state)
     tried = sum(entry.tries for entry in state.exercises.values())
     seen = sum(entry.hints for entry in state.exercises.values())
-    typer.echo(f"{tried} checks, {seen} hints")
+    counts = ((tried, "check"), (seen, "hint"))
+    typer.echo(", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts))
     if export is not None:
         Progress.here().export(export)
         typer.echo(f"written to {export}; on the other machine: cannlab learn progress --import {export.name}")

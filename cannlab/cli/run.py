@@ -195,7 +195,6 @@ def _save_record(path: Path) -> Diagnosis | None:
     try:
         machine().record.save(path)
     except OSError as error:
-        path.with_name(path.name + ".part").unlink(missing_ok=True)
         return diagnose("cli.trace_unwritable", path=str(path), problem=error.strerror or str(error))
     return None
 

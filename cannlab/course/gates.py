@@ -11,6 +11,7 @@ from cannlab.course import manifest, notebook_file, workbook
 from cannlab.course.answer import to_python
 from cannlab.course.bundle import load_checks
 from cannlab.course.client import Client
+from cannlab.course.disguise import parameters
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Exercise, Kind, Lesson
 from cannlab.course.problem import Problem
@@ -22,6 +23,8 @@ from cannlab.errors.tables import rules
 
 LEAST_EXERCISES = 4
 LEAST_MISCONCEPTIONS = 5
+_RUNS = {Kind.KERNEL: "kernel", Kind.COMMAND: "command", Kind.TEST: "catches"}
+"""Kinds that are judged in one way only: a kernel that is merely called would not be replayed."""
 _SHORT = 12
 _SHELL = frozenset({*PROGRAMS, "cannlab"})
 _MAGIC = re.compile(r"get_ipython\(\)\.run_(?:line|cell)_magic\('([^']*)'")
@@ -207,6 +210,7 @@ class LessonGates:
     def declarations(self) -> list[Problem]:
         """Each check says enough: a way to judge, and at least five misconceptions with names and full texts."""
         found: list[Problem] = []
+        kinds = {exercise.id: exercise.kind for exercise in self.lesson.exercises}
         for check in self.checks.values():
 
             def problem(text: str, check: Check = check, name: str = "") -> None:
@@ -214,6 +218,13 @@ class LessonGates:
 
             if check.reference is None and not check.must and not check.run.specimens:
                 problem("neither a reference nor a requirement: nothing is judged")
+            kind, how = kinds.get(check.exercise), check.run.how
+            if kind in _RUNS and how != _RUNS[kind]:
+                problem(f"kind = {str(kind)!r} in course.toml asks for run={_RUNS[kind]}(...), not {how}(...)")
+            elif how == "catches" and kind is not Kind.TEST:
+                problem("run=catches(...) asks for kind = 'test' in course.toml")
+            for text in _specimen_problems(check):
+                problem(text)
             if not check.sizes:
                 problem("sizes is empty: no case would run")
             if len(check.misconceptions) < LEAST_MISCONCEPTIONS:
@@ -259,6 +270,22 @@ class LessonGates:
             inside = next((n for n in range(head, len(lines)) if f'"{name}"' in lines[n]), None)
             head = head if inside is None else inside
         return f"line {head + 1}"
+
+
+def _specimen_problems(check: Check) -> Iterator[str]:
+    """What a test-writing exercise's programs lack: right ones, wrong ones, the target with the same parameters."""
+    kinds = check.run.specimens
+    if kinds and len({kind.right for kind in kinds}) < 2:
+        yield "a test needs right programs to pass on and wrong ones to fail on"
+    signatures: dict[tuple[str, ...], str] = {}
+    for kind in kinds:
+        for program in kind.programs:
+            try:
+                signatures.setdefault(tuple(parameters(program, check.run.target)), kind.title)
+            except ValueError as wrong:
+                yield f"a program of {kind.title!r} {wrong}"
+    if len(signatures) > 1:
+        yield f"programs tell themselves apart by their parameters: {', '.join(map(repr, signatures.values()))}"
 
 
 def _lines(source: str) -> list[str]:
@@ -316,6 +343,7 @@ class _Proof:
             result = self.run(self.part.solution, **terms)
             if not result.passed:
                 yield f"the solution does not pass{label}{_why(result)}"
+                return  # the other runs would say the same again
 
     def wrong(self, entry: Any) -> Iterator[str]:
         try:
@@ -327,9 +355,11 @@ class _Proof:
             result = self.run(source, **terms)
             if result.verdict is not Verdict.FAILED:
                 yield f"wrong answer {entry.name} gives {result.verdict}{label}{_why(result)}"
+                return
             elif result.misconception != entry.name:
                 taken = f"is taken for {result.misconception}" if result.misconception else "is not recognised"
                 yield f"wrong answer {entry.name} {taken}{label}{_why(result)}"
+                return
 
 
 def _why(result: Result) -> str:

@@ -22,6 +22,7 @@ from cannlab.course import answer as answers
 from cannlab.course import job as jobs
 from cannlab.course import wire
 from cannlab.course.bundle import Bundle
+from cannlab.course.disguise import disguise
 from cannlab.course.kernel_replay import Refused, Replay, Replayed, arrays, machine_replay, other_values
 from cannlab.course.manifest import Kind, Limits
 from cannlab.course.patience import TooLong, within
@@ -32,6 +33,7 @@ from cannlab.course.spec.attempt import Attempt, CaseRun, Ending, Frame, Raised
 from cannlab.course.spec.check import Check, Misconception, Solution
 from cannlab.course.spec.compare import Difference
 from cannlab.course.spec.requirements import Fact
+from cannlab.course.spec.run import Specimen
 from cannlab.course.values import MISSING, kind_of, show
 from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine.core.launch import WARNINGS
@@ -76,17 +78,34 @@ def draw_cases(check: Check, kind: Kind, terms: Terms) -> list[CaseRun]:
     """The cases of a check with their inputs, from its seed. What depends on the learner stays the learner's."""
     private = kind in _PRIVATE
     seed = terms.learner if private or not terms.grading else terms.secret
-    if check.run.specimens:
-        # In an order of the seed's: a test that only counts its calls must not know which program comes when.
-        order = _rng(check.exercise, seed, "specimens").permutation(len(check.run.specimens))
-        texts = [(int(index), check.run.specimens[index][1]) for index in order]
-        return [CaseRun(n, index, {"specimen": source}) for n, (index, source) in enumerate(texts, 1)]
     rounds = check.grading_rounds if terms.grading and not private else 1
+    if check.run.specimens:
+        return _specimens(check, seed, rounds, terms.grading)
     cases: list[CaseRun] = []
     for turn in range(rounds):
         for index, size in enumerate(check.sizes):
             rng = _rng(check.exercise, seed, turn, index)
             cases.append(CaseRun(len(cases) + 1, size, check.draw(rng, size)))
+    return cases
+
+
+def _specimens(check: Check, seed: str, rounds: int, grading: bool) -> list[CaseRun]:
+    """The programs that a learner's test tries: which ones, in which order, and how they look is the seed's.
+
+    A test that counts its calls, or knows the programs by their text, must not know which is which.
+    """
+    rng = _rng(check.exercise, seed, "specimens")
+    drawn: list[tuple[Specimen, str]] = []
+    for kind in check.run.specimens:
+        shown = kind.programs if grading or len(kind.programs) == 1 else kind.programs[:-1]
+        order = rng.permutation(len(shown))
+        drawn += [(kind, shown[order[turn % len(order)]]) for turn in range(rounds)]
+    cases: list[CaseRun] = []
+    for index in rng.permutation(len(drawn)):
+        kind, program = drawn[index]
+        decoys = [text for other, text in drawn if other.right is not kind.right] or [program]
+        text = disguise(program, decoys[rng.integers(len(decoys))], check.run.target, rng)
+        cases.append(CaseRun(len(cases) + 1, kind.title, {"specimen": text}))
     return cases
 
 
@@ -246,8 +265,9 @@ class Judge:
         """What each case should give."""
         reference = self.check.reference
         if self.check.run.specimens:
+            right = {kind.title for kind in self.check.run.specimens if kind.right}
             for case in cases:
-                case.expected = "passes" if self.check.run.specimens[case.size][2] else "fails"
+                case.expected = "passes" if case.size in right else "fails"
         elif isinstance(reference, Solution):
             self._references = self._solved(cases)
             for case, solved in zip(cases, self._references, strict=True):
@@ -323,13 +343,12 @@ class Judge:
     def _difference(self, case: CaseRun) -> Difference | None:
         if not self.check.run.specimens:
             return self.check.compare.difference(case.got, case.expected)
-        title, _, right = self.check.run.specimens[case.size]
         plain = isinstance(case.got, list) and len(case.got) == 2
         outcome, message = case.got if plain else ("", "")
         if outcome == case.expected:
             return None
-        rule = "course.false_alarm" if right else "course.not_caught"
-        facts = {"specimen": title, "message": str(message)}
+        rule = "course.false_alarm" if case.expected == "passes" else "course.not_caught"
+        facts = {"specimen": case.size, "message": str(message)}
         return Difference(rule, "", f"the test {case.expected}", f"the test {outcome}", facts)
 
     @staticmethod
@@ -468,6 +487,7 @@ class Judge:
             case=self._report(first or ended_early),
             traceback=() if raised is None else _traceback(raised),
             stage="" if raised is None else raised.part,
+            picture=self._picture(first or (attempt.cases[-1] if whole else None)),
             printed=_beginning(first.printed if first is not None else outcome.printed),
             **common,
         )
@@ -512,13 +532,23 @@ class Judge:
         if case is None:
             return None
         if self.check.run.specimens:
-            return CaseReport(case.number, (("program", self.check.run.specimens[case.size][0]),))
+            return CaseReport(case.number, (("program", str(case.size)),))
         inputs = tuple(pair for name, value in case.inputs.items() for pair in _input(name, value))
         if case.difference is None:
             return CaseReport(case.number, inputs) if inputs else None
         hidden = self.exercise.kind in _PRIVATE
         expected = "" if hidden else show(case.expected)
         return CaseReport(case.number, inputs, expected, show(case.got), "" if hidden else case.difference.where)
+
+    def _picture(self, case: CaseRun | None) -> str:
+        """The first failing case as a picture, if the check asks for one and the case came to its end."""
+        if self.check.picture is None or case is None or case.raised is not None:
+            return ""
+        try:
+            return self.check.picture(case)
+        except Exception:
+            # As in _fact: the record is a stranger's, and what cannot be drawn is left out.
+            return ""
 
     def _misconception(self, seen: Misconception, attempt: Attempt) -> Diagnosis:
         if seen.fault and not seen.what:
@@ -571,7 +601,9 @@ class Judge:
         if first.difference is not None:
             return self._wrong(first, first.difference)
         fact = next(fact for fact in first.facts if not fact.ok)
-        return diagnose("course.requirement", text=fact.text[:1].upper() + fact.text[1:], do=fact.do)
+        # Without a reference nobody has said that the result is right.
+        rule = "course.not_fulfilled" if self.check.reference is None else "course.requirement"
+        return diagnose(rule, text=fact.text[:1].upper() + fact.text[1:], do=fact.do)
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> Diagnosis:
         limits = self.limits

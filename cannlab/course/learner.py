@@ -39,7 +39,7 @@ class Started:
 
 
 def start_page(title: str) -> Any:
-    """The notebook that a learner opens first: the progress panel, and how to go on."""
+    """The notebook with the progress panel, and how to go on (``cannlab lab`` itself opens the next lesson)."""
     panel = "from cannlab import panel\n\npanel()"
     text = (
         f"# {title}\n\nRun the cell above (Shift+Enter): it shows what is done and what comes next. A lesson explains, "

@@ -11,6 +11,7 @@ from cannlab.course.layout import Layout
 from cannlab.course.manifest import Course, Lesson, Level
 from cannlab.course.workbook import Tag
 from cannlab.errors import CannlabError, diagnose
+from cannlab.trace.whole_file import write_whole
 
 _MINUTES = {Level.BASIC: 40, Level.INTERMEDIATE: 60, Level.ADVANCED: 90}
 _EXERCISES = ("first", "second", "third", "fourth")
@@ -56,12 +57,7 @@ def make(layout: Layout, name: str) -> list[Path]:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, text.encode())
 
 
 def _refused(name: str, problem: str) -> CannlabError:

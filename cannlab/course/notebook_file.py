@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cannlab.trace.whole_file import write_whole
+
 _CELLS = frozenset({"code", "markdown", "raw"})
 _TEXT_MIMES = frozenset({"application/javascript", "image/svg+xml"})
 _TRANSIENT = ("orig_nbformat", "orig_nbformat_minor", "signature")
@@ -124,9 +126,4 @@ def writes(notebook: Any) -> str:
 def write(notebook: Any, path: Path) -> None:
     """Write a notebook, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(writes(notebook), encoding="utf-8", newline="\n")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_whole(path, writes(notebook).encode())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from cannlab.errors import CannlabError, diagnose
+from cannlab.trace.whole_file import write_whole
 
 FILE = "progress.json"
 USUAL = "cannlab-course"
@@ -106,9 +107,7 @@ def remember(folder: Path) -> None:
     folders = [str(path) for path in known() if path != folder] + [str(folder)]
     with contextlib.suppress(OSError):
         home().mkdir(parents=True, exist_ok=True)
-        part = home() / f"{_KNOWN}.{os.getpid()}.part"
-        part.write_text(json.dumps(folders, indent=2) + "\n", encoding="utf-8")
-        part.replace(home() / _KNOWN)
+        write_whole(home() / _KNOWN, (json.dumps(folders, indent=2) + "\n").encode())
 
 
 def known() -> list[Path]:
@@ -177,7 +176,7 @@ class Progress:
             raise CannlabError(diagnose("course.not_a_folder", folder=self.path.parent, message=message)) from None
 
     def _write(self, state: State) -> None:
-        _write_whole(self.path, dumps(state))
+        write_whole(self.path, dumps(state).encode())
 
     # -- to another machine ------------------------------------------------------------------------
 
@@ -186,7 +185,7 @@ class Progress:
         with self.change() as state:
             state.named()
         try:
-            _write_whole(file, dumps(state))
+            write_whole(file, dumps(state).encode())
         except OSError as problem:
             message = problem.strerror or str(problem)
             raise CannlabError(diagnose("course.not_exported", file=str(file), message=message)) from None
@@ -214,15 +213,6 @@ class Progress:
                 state.learner = other.learner
             state.take(other)
         return state, adopts
-
-
-def _write_whole(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def dumps(state: State) -> str:

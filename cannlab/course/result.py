@@ -46,7 +46,7 @@ class Result:
     """One check of one answer.
 
     ``misconception`` is the name of the recognised wrong answer; ``traceback`` holds the learner's own lines only and
-    ``stage`` what was running when it raised (answer, call, command);
+    ``stage`` what was running when it raised (answer, call, command); ``picture`` is drawn in characters;
     ``notes`` are remarks (a duplicated cell); ``stamp`` names answer, check, seed and version; ``layers`` says which
     layers were round the answer's process; ``more`` whether grading runs more cases than were shown.
     """
@@ -64,6 +64,7 @@ class Result:
     traceback: tuple[str, ...] = ()
     stage: str = ""
     printed: str = ""
+    picture: str = ""
     points: int = 1
     graded: bool = False
     more: bool = True
@@ -122,6 +123,8 @@ class Result:
             lines += [f"    {'+' if fact.ok else '-'} {fact.text}" for fact in self.facts]
         if self.cost is not None:
             lines.append(f"    {self.cost_text()}")
+        if self.picture:
+            lines += ["", "  when it ran:", *(f"    {line}" for line in self.picture.splitlines())]
         if self.printed and not self.passed:
             lines += ["", "  it printed:", *(f"    {line}" for line in self.printed.splitlines())]
         if self.hint:

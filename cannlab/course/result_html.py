@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cannlab.course.result import Result
 
-_COLOURS = {"passed": "#1a7f37", "failed": "#b35900", "error": "#6e5494"}
+COLOURS = {"passed": "#1a7f37", "failed": "#b35900", "error": "#6e5494"}
+"""Of a verdict's word, on a light page."""
+DARK = {"#1a7f37": "#3fb950", "#b35900": "#f0883e", "#6e5494": "#b794e0"}
+"""The same on a dark page."""
 _WORDS = {"passed": "Passed", "failed": "Not yet", "error": "No verdict"}
 _CODE = "font-family:monospace;white-space:pre-wrap;margin:0"
 
@@ -70,7 +73,7 @@ def _block(title: str, lines: str) -> str:
 
 def html(result: Result) -> str:
     """The result as one HTML block."""
-    colour = _COLOURS[result.verdict]
+    colour = COLOURS[result.verdict]
     counted = f" \u00b7 {escape(result.counted)}" if result.counted else ""
     parts = [
         f'<div><b style="color:{colour}">{_WORDS[result.verdict]}</b> \u00b7 <code>{escape(result.exercise)}</code>'
@@ -81,6 +84,8 @@ def html(result: Result) -> str:
     if result.traceback:
         parts.append(_block("In your code:", "\n".join(result.traceback)))
     parts += _facts(result)
+    if result.picture:
+        parts.append(_block("When it ran:", result.picture))
     if result.printed and not result.passed:
         parts.append(_block("It printed:", result.printed))
     if result.hint:

@@ -124,12 +124,13 @@ class _Program:
     def __init__(self, om: OmModel, chip: Soc, threads: int) -> None:
         self.om = om
         self._chip = chip
-        lowered = Lowered(om)
+        lowered = Lowered(om, chip.saturates)
         self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
         self._steps = self._built(split(lowered, self._is_custom), lowered, threads)
         self._constants = lowered.constants
         self._known = lowered.infos
         self._inputs, self._outputs = lowered.inputs, lowered.outputs
+        self._branches = any(task.within for task in om.tasks)
         self.work = Work(ns=cost.model_ns(om, chip), operators=cost.operators(om, chip))
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], Work]:
@@ -148,6 +149,8 @@ class _Program:
     def _work(self, now: _Run) -> Work:
         """The work of a run: at its shapes, of the branches that it took, with the traces of its kernels."""
         work = self._work_at(now.shapes) if self.om.dynamic else self.work
+        if not now.kernels and not self._branches:
+            return work
         ran = [not task.within or task.within in now.taken for task in self.om.tasks]
         operators = tuple(
             replace(operator, kernel=now.kernels[number]) if number in now.kernels else operator

@@ -3,7 +3,8 @@
 Each 16-bit float tensor ``t`` becomes the fp32 tensor ``t/f32``. Where ``t`` leaves a fused operator and is not exact
 anyway, a node writes ``t/raw``, a Cast gives ``t`` (fp16) and another one ``t/f32``. ONNX Runtime keeps such a pair,
 because it loses precision. The graph is cut at custom operators and at each If; between the parts fp16 tensors are real
-fp16 arrays (bf16 ones go in and out as fp32, because ONNX Runtime takes no numpy array of bf16).
+fp16 arrays (bf16 ones go in and out as fp32, because ONNX Runtime takes no numpy array of bf16). On a chip that
+saturates a Clip stands before the rounding; behind an operator that makes NaN of numbers, NaN becomes 0 there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,21 @@ EXACT = frozenset(
     + ("Sign", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze", "Where")
 )
 """ONNX types whose results are fp16 values if their inputs are: they move or choose values, or round to integers."""
+
+MAKES_NAN = frozenset(
+    ("Acos", "Acosh", "Asin", "Atanh", "Cos", "Div", "Log", "LpNormalization", "Mod", "Pow", "ReduceLogSum", "Sin")
+    + ("Sqrt", "Tan")
+)
+"""ONNX types that may give NaN for numbers (where infinities do not occur)."""
+
+BOUNDED = frozenset(("HardSigmoid", "LogSoftmax", "Sigmoid", "Softmax", "Softsign", "Tanh"))
+"""ONNX types whose results stay far inside the range of fp16, or overflow only if their inputs do."""
+
+HALF_MAX = 65504.0
+"""The largest fp16 number."""
+
+LIMITS = {"half/lowest": -HALF_MAX, "half/highest": HALF_MAX, "half/zero": 0.0}
+"""Constants of the rewritten graph, by name, where fp16 saturates."""
 
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """The 16-bit float types."""
@@ -79,7 +95,8 @@ Piece: TypeAlias = "Part | Branching | onnx.NodeProto"
 class Lowered:
     """A lowered graph with the types and consumers of its tensors. Names are unique in the graph and its branches."""
 
-    def __init__(self, om: OmModel) -> None:
+    def __init__(self, om: OmModel, saturates: bool) -> None:
+        self.saturates = saturates
         self.model = om.graph()
         graph = self.model.graph
         outside = om.weights(self.model)
@@ -180,6 +197,8 @@ class _Rewriter:
         self.run = run
         self.nodes: list[onnx.NodeProto] = []
         self.exact: set[str] = set()
+        imported = {item.domain: item.version for item in lowered.model.opset_import}
+        self.opset = imported.get("", imported.get("ai.onnx", 0))
 
     def part(self) -> Part:
         written = {name for node in self.run for name in node.output if name}
@@ -205,6 +224,8 @@ class _Rewriter:
             self.nodes.append(helper.make_node("Shape", [self.carrier(name)], [target], target))
         used = [name for name in read if name in self.lowered.constants]
         initializers, weights = self.constants(used)
+        if self.lowered.saturates:
+            initializers += [numpy_helper.from_array(np.float32(value), name) for name, value in LIMITS.items()]
         graph = helper.make_graph(
             self.nodes,
             "part",
@@ -250,6 +271,7 @@ class _Rewriter:
             name in self.exact or name in lowered.constants for name in node.input if lowered.is_half(name)
         )
         after: list[tuple[str, str, int]] = []
+        bounded: list[onnx.NodeProto] = []
         for name in node.output:
             if not lowered.is_half(name):
                 copy.output.append(name)
@@ -262,11 +284,39 @@ class _Rewriter:
             else:
                 copy.output.append(f"{name}/raw")
                 self.exact.add(name)
-                after.append((f"{name}/raw", name, lowered.type_of(name)))
+                rounded = f"{name}/raw"
+                if lowered.saturates and not self.is_bf16(name):
+                    made = self.bound(copy, rounded)
+                    bounded += made
+                    rounded = made[-1].output[0] if made else rounded
+                after.append((rounded, name, lowered.type_of(name)))
                 after.append((name, f"{name}/f32", TensorProto.FLOAT))
-        self.nodes.append(copy)
+        self.nodes += [copy, *bounded]
         for source, target, to in after:
             self.cast(source, target, to)
+
+    def bound(self, node: onnx.NodeProto, raw: str) -> list[onnx.NodeProto]:
+        """Keep what a node gives in the range of fp16 as the chip does; the nodes to put behind it."""
+        if node.op_type in BOUNDED:
+            return []
+        if node.op_type == "Relu":
+            # One Clip for both, which ONNX Runtime takes into the convolution before it.
+            node.CopyFrom(self.clip(node.input[0], raw, "half/zero"))
+            return []
+        made = []
+        if node.op_type in MAKES_NAN:
+            made.append(helper.make_node("IsNaN", [raw], [f"{raw}/nan"], f"{raw}/nan"))
+            made.append(helper.make_node("Where", [f"{raw}/nan", "half/zero", raw], [f"{raw}/number"], f"{raw}/number"))
+            raw = f"{raw}/number"
+        made.append(self.clip(raw, f"{raw}/kept", "half/lowest"))
+        return made
+
+    def clip(self, source: str, target: str, low: str) -> onnx.NodeProto:
+        """Keep values between a limit and fp16's largest number; the limits are attributes before opset 11."""
+        high = "half/highest"
+        if self.opset >= 11:
+            return helper.make_node("Clip", [source, low, high], [target], target)
+        return helper.make_node("Clip", [source], [target], target, min=LIMITS[low], max=LIMITS[high])
 
     def constants(self, names: list[str]) -> tuple[list[onnx.TensorProto], dict[str, NDArray[Any]]]:
         """Small constants as they are, large ones as empty tensors with their data beside."""

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from cannlab.profiler.kernel_spans import PIPES, KernelSpan
-from cannlab.profiler.whole_file import write_whole
 from cannlab.trace import Record, TaskKind
+from cannlab.trace.whole_file import write_whole
 
 Event = dict[str, Any]
 

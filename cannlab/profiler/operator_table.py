@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cannlab.profiler.whole_file import write_whole
 from cannlab.trace import Record, TaskKind
+from cannlab.trace.whole_file import write_whole
 
 _NO_WORK = (TaskKind.EVENT_RECORD, TaskKind.EVENT_WAIT, TaskKind.EVENT_RESET, TaskKind.CALLBACK)
 """Kinds that take no engine of the device: they are not in the table."""

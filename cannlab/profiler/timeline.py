@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cannlab.profiler.kernel_spans import PIPES, KernelSpan
-from cannlab.profiler.whole_file import write_whole
 from cannlab.trace import Record, TaskKind
+from cannlab.trace.whole_file import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -40,6 +40,12 @@ class Soc:
     l0b_bytes: int
     l0c_bytes: int
     l1_bytes: int
+    l1_usable_bytes: int
+    """What kernels may address; the rest is reserved by the system."""
+    bt_bytes: int
+    """Bias table; 0 where the chip has none of its own."""
+    fb_bytes: int
+    """Fixpipe buffer; 0 where the chip has none."""
     l2_bytes: int
     memory_bytes: int
     ddr_gbps: float
@@ -64,9 +70,22 @@ class Soc:
         return self.arch in ("dav-c220-cube", "dav-c310")
 
     @property
+    def saturates(self) -> bool:
+        """True where fp16 results outside the range become 65504, and undefined ones 0, instead of infinity and NaN.
+
+        Source: torch-npu 3, chips (310, 310P, 310B and 910A saturate; 910B and later keep infinities by default).
+        """
+        return self.arch in ("dav-m100", "dav-m200", "dav-m300", "dav-c100")
+
+    @property
     def kernel_cores(self) -> int:
         """Cores that a vector kernel's blocks run on at once."""
         return self.vector_cores if self.split else self.ai_cores
+
+    @property
+    def matrix_cores(self) -> int:
+        """Cores that a cube kernel's blocks run on at once."""
+        return self.cube_cores if self.split else self.ai_cores
 
     @property
     def npu_name(self) -> str:
@@ -96,6 +115,9 @@ def _soc(row: dict[str, str]) -> Soc:
         l0b_bytes=number("l0b_KiB") * kib,
         l0c_bytes=number("l0c_KiB") * kib,
         l1_bytes=number("l1_KiB") * kib,
+        l1_usable_bytes=number("l1_usable_bytes"),
+        bt_bytes=number("bt_bytes"),
+        fb_bytes=number("fb_bytes"),
         l2_bytes=number("l2_MiB") * mib,
         memory_bytes=number("mem_GiB") * 1024 * mib,
         ddr_gbps=float(row["ddr_GBps"]),

@@ -18,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 from cannlab.errors import Place
 from cannlab.trace.kernel import KernelTrace
 from cannlab.trace.tables import Strings, Table
+from cannlab.trace.whole_file import write_whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1
+LEAKS = ("memory.leak", "runtime.leak", "model.not_unloaded")
+"""Rules of what a program made and did not destroy."""
 
 
 class TaskKind(IntEnum):
@@ -76,6 +79,11 @@ class Record:
     def place(self, place: Place | None) -> tuple[int, int]:
         """A place as (string number of the file, line); (0, 0) for none."""
         return (0, 0) if place is None else (self.strings.number(place.file), place.line)
+
+    @property
+    def leaks(self) -> list[dict[str, Any]]:
+        """The faults that tell of something made and never destroyed: one for each kind and line."""
+        return [fault for fault in self.faults if fault["rule"] in LEAKS]
 
     # -- keeping -------------------------------------------------------------------------------------
 
@@ -145,9 +153,7 @@ class Record:
 
     def save(self, path: Path) -> None:
         """Write the record to a file, whole or not at all."""
-        part = path.with_name(path.name + ".part")
-        part.write_bytes(self.to_bytes())
-        part.replace(path)
+        write_whole(path, self.to_bytes())
 
     @classmethod
     def load(cls, path: Path) -> Record:

@@ -10,6 +10,7 @@ from onnx_models import node
 from cannlab import om
 from cannlab import soc as socs
 from cannlab.atc import compiler
+from cannlab.atc.errors import AtcError
 from cannlab.atc.passes import registry
 from cannlab.atc.passes.switches import Switches
 from cannlab.machine.executor import Model
@@ -108,6 +109,16 @@ def test_what_open_shapes_leave_undecided_is_told(capsys, tmp_path):
     made = models.model(nodes, {"x": [1, 3, "h", "w"]}, {"y": [1, 3, "a", "b"]}, constants, opset=11)
     models.convert(made, tmp_path, "--input_shape=x:1,3,2~8,2~8")
     assert "cannlab: [resize], type [Resize]" in capsys.readouterr().out
+
+
+def test_an_open_number_of_dimensions_is_not_emulated():
+    made = models.model(
+        [node("ReduceSum", ["x", "axes"], ["y"], "sum")],
+        {"x": [2, 3], "axes": (onnx.TensorProto.INT64, [1])},
+        {"y": [2, 1]},
+    )
+    with pytest.raises(AtcError, match="E10055"):
+        compiled(made, "")
 
 
 def test_the_mask_of_a_dropout_leaves_the_shapes_fixed():

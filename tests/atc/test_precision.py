@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from cannlab import atc, om
 from cannlab.atc.precision_lists import Colour, Lists
 from cannlab.machine.executor import Model
+from cannlab.om import dtypes
 
 BASE = ("--model=net.onnx", "--framework=5", "--output=net")
 
@@ -168,8 +169,8 @@ def test_keep_dtype(entry, tmp_path):
     (tmp_path / "keep.cfg").write_text(f"# note\n{entry}\n")
     compiled = models.convert(overflow(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}")
     assert types(compiled) == {"add": "float32", "mul": "float16"}
-    # The sum is right; the Mul in float16 takes 120000 as inf, which only keeping both avoids.
-    np.testing.assert_array_equal(models.run(compiled, X)[0], [np.inf, 0.5, -np.inf, 0])
+    # The sum is right; the Mul in float16 takes 120000 as 65504, which only keeping both avoids.
+    np.testing.assert_array_equal(models.run(compiled, X)[0], [65504 / 4, 0.5, -65504 / 4, 0])
     (tmp_path / "keep.cfg").write_text("OpType::Add\nOpType::Mul\n")
     compiled = models.convert(overflow(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}")
     np.testing.assert_array_equal(models.run(compiled, X)[0], [30000, 0.5, -30000, 0])
@@ -350,3 +351,71 @@ def test_chip_share_in_the_om(tmp_path):
     product = [next(op.ns for op in work.operators if op.name == "mul") for work in works]
     assert product[1] > 3 * product[0]
     assert works[2].ns > works[0].ns
+
+
+def test_a_composed_operator_keeps_its_epsilon(tmp_path):
+    """1e-12 is 0 in fp16: nodes one by one divide by zero where LayerNorm, in float32 inside, gives its offset."""
+    made = models.model(
+        [
+            models.node("ReduceMean", ["x"], ["m"], axes=[-1]),
+            models.node("Sub", ["x", "m"], ["d"]),
+            models.node("Pow", ["d", "two"], ["q"]),
+            models.node("ReduceMean", ["q"], ["v"], axes=[-1]),
+            models.node("Add", ["v", "epsilon"], ["e"]),
+            models.node("Sqrt", ["e"], ["r"]),
+            models.node("Div", ["d", "r"], ["n"]),
+            models.node("Mul", ["n", "gamma"], ["s"]),
+            models.node("Add", ["s", "beta"], ["y"]),
+        ],
+        {"x": [2, 8]},
+        {"y": [2, 8]},
+        {
+            "two": np.float32(2),
+            "epsilon": np.float32(1e-12),
+            "gamma": np.linspace(0.5, 2, 8, dtype=np.float32),
+            "beta": np.linspace(-1, 1, 8, dtype=np.float32),
+        },
+        opset=13,
+    )
+    x = np.stack([np.full(8, 3), np.arange(8)]).astype(np.float32)
+    composed = models.convert(made, tmp_path, soc="Ascend910B1")
+    assert [task.op_type for task in composed.tasks if task.op_type != "Cast"] == ["LayerNorm"]
+    np.testing.assert_allclose(models.run(composed, x)[0], models.reference(made, x)[0], atol=2e-3)
+    (tmp_path / "off.cfg").write_text("LayerNormONNXFusionPass:off")
+    plain = models.convert(made, tmp_path, f"--fusion_switch_file={tmp_path / 'off.cfg'}", soc="Ascend910B1")
+    assert np.isnan(models.run(plain, x)[0][0]).all()
+
+
+def test_constants_of_bfloat16_are_folded(tmp_path):
+    """ONNX Runtime hands out no array of bfloat16; the folded constant is there all the same."""
+    made = models.model(
+        [
+            models.node("Cast", ["k"], ["h"], "short", to=TensorProto.BFLOAT16),
+            models.node("Cast", ["h"], ["f"], "back", to=TensorProto.FLOAT),
+            models.node("Cast", ["x"], ["xs"], "xs", to=TensorProto.BFLOAT16),
+            models.node("Add", ["xs", "h"], ["s"], "add"),
+            models.node("Cast", ["s"], ["w"], "wide", to=TensorProto.FLOAT),
+            models.node("Mul", ["w", "f"], ["y"], "mul"),
+        ],
+        {"x": [4]},
+        {"y": [4]},
+        {"k": np.array([1.0, 2.5, -3.25, 0.1], np.float32)},
+    )
+    compiled = models.convert(made, tmp_path, "--precision_mode=must_keep_origin_dtype", soc="Ascend910B1")
+    x = models.random(4)
+    k = np.array([1.0, 2.5, -3.25, 0.1], np.float32).astype(dtypes.BFLOAT16.numpy).astype(np.float32)
+    assert "short" not in {node for task in compiled.tasks for node in task.nodes}
+    np.testing.assert_allclose(models.run(compiled, x)[0], (x + k) * k, rtol=0.03, atol=0.03)
+
+
+def test_a_fused_operator_is_kept_whole_by_the_name_of_any_part(tmp_path):
+    """The bias and the activation are in the product's operator: what keeps one of them keeps it."""
+    names = [node.name for node in models.perceptron().graph.node]
+    for name in names:
+        (tmp_path / "keep.cfg").write_text(name)
+        compiled = models.convert(
+            models.perceptron(), tmp_path, f"--keep_dtype={tmp_path / 'keep.cfg'}", soc="Ascend910B1"
+        )
+        found = types(compiled)
+        if name in found:
+            assert found[name] == "float32", name

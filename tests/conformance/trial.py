@@ -15,6 +15,7 @@ import suite
 
 from cannlab import acl, atc
 from cannlab.machine import reset_machine
+from cannlab.om import dtypes
 
 SOC = "Ascend910B1"
 MODE = "must_keep_origin_dtype"
@@ -204,7 +205,7 @@ def run(path: Path, inputs: list[Any]) -> list[np.ndarray[Any, Any]]:
 
 DTYPES = {
     0: "float32", 1: "float16", 2: "int8", 3: "int32", 4: "uint8", 6: "int16", 7: "uint16", 8: "uint32", 9: "int64",
-    10: "uint64", 11: "float64", 12: "bool",
+    10: "uint64", 11: "float64", 12: "bool", 27: dtypes.BFLOAT16.numpy,
 }  # fmt: skip
 """numpy dtypes by aclDataType."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,36 @@ def test_five_misconceptions_at_least(copied: Layout) -> None:
     assert "01_tiny.unit" in found
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        (
+            "checks",
+            "def split(n, cores):\n    base = n // cores",
+            "def split(n, units):\n    base = n // 2",
+            "themselves apart",
+        ),
+        (
+            "checks",
+            '_BACKWARDS = "def split',
+            '_BACKWARDS = "def parts',
+            "'a split whose long parts come last' defines no",
+        ),
+        ("checks", "        wrong={\n", "        wrong={}, right2={\n", "cannot be loaded"),
+        ("course.toml", 'kind = "test"', 'kind = "code"', "kind = 'test' in course.toml"),
+        ("course.toml", 'kind = "code"', 'kind = "kernel"', "kind = 'kernel' in course.toml asks for run=kernel(...)"),
+    ],
+)
+def test_the_programs_of_a_test_and_the_kind_must_fit(
+    tmp_path: Path, file: str, old: str, new: str, message: str
+) -> None:
+    shutil.copytree(Path(__file__).parent / "fixtures" / "kinds", tmp_path / "kinds")
+    layout = Layout(tmp_path / "kinds")
+    _replace(layout.checks(layout.course.lessons[0]) if file == "checks" else layout.root / file, old, new)
+    found = _problems(Layout(tmp_path / "kinds"), "declarations")
+    assert any(message in text for text in found), found
+
+
 # -- proofs: one damage each, on the exercise that shows it --------------------------------------------------
 
 
@@ -198,7 +229,7 @@ def test_a_solution_that_fails(copied: Layout, client: Client) -> None:
 
     _solution(copied, damage)
     found = _proofs(copied, client, "total")
-    assert sum("the solution does not pass" in text for text in found) == 3
+    assert sum("the solution does not pass" in text for text in found) == 1
 
 
 def test_a_wrong_answer_that_passes(copied: Layout, client: Client) -> None:

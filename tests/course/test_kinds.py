@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from cannlab.course.judge import Terms, draw_cases
 from cannlab.course.layout import Layout
 from cannlab.course.manifest import Kind
 from cannlab.course.result import Result, Verdict
+from cannlab.course.spec import CaseRun
 from cannlab.machine import core
 from cannlab.machine.core import soundness
 from cannlab.machine.core.pipes import Pipe, Space
@@ -108,6 +110,78 @@ def test(split):
 """
     passed = [client.check(KINDS.root, "01_kinds.tester", counting, {"secret": s}).passed for s in "abcdef"]
     assert not all(passed)
+
+
+_RECOGNISERS = {
+    "names": "code.co_names + code.co_varnames",
+    "constants": "tuple(map(repr, code.co_consts))",
+    "length": "len(code.co_code)",
+    "size of all": "sum(len(part.co_code) for part in parts)",
+    "text": "inspect.getsource(split)",
+    "shape": "ast.dump(ast.parse(inspect.getsource(split)))",
+    "names inside": "sorted(name for part in parts for name in part.co_names)",
+    "constants inside": "sorted(repr(c) for part in parts for c in part.co_consts if not hasattr(c, 'co_code'))",
+}
+
+
+@pytest.mark.parametrize("feature", _RECOGNISERS.values(), ids=_RECOGNISERS)
+def test_what_was_seen_of_right_programs_tells_nothing_of_the_graded_ones(feature: str, client: Client) -> None:
+    """A test that learned by heart how the right programs of many seeds look, instead of trying anything."""
+    loaded = bundle.load(KINDS, "01_kinds.tester")
+    look = f"""
+import ast, inspect, linecache
+def look(split):
+    code = split.__code__
+    functions = [value for value in split.__globals__.values() if inspect.isfunction(value)]
+    parts = [f.__code__ for f in functions if f.__code__.co_filename == code.co_filename]
+    parts += [inner for part in parts for inner in part.co_consts if inspect.iscode(inner)]
+    return {feature}
+"""
+    space: dict[str, Any] = {}
+    exec(look, space)
+    known = []
+    for seed in "abcdefgh":
+        for case in draw_cases(loaded.check, loaded.exercise.kind, Terms(secret=f"known {seed}")):
+            program: dict[str, Any] = {}
+            label = "<program under test>"
+            source = case.inputs["specimen"]
+            linecache.cache[label] = (len(source), None, source.splitlines(True), label)
+            exec(compile(source, label, "exec"), program)
+            if loaded_right(loaded, case.size):
+                known.append(space["look"](program["split"]))
+    source = f"""
+# exercise: 01_kinds.tester
+{look}
+KNOWN = {known!r}
+def test(split):
+    assert look(split) in KNOWN
+"""
+    result = client.check(KINDS.root, "01_kinds.tester", source, {"secret": "graded"})
+    assert result.verdict is Verdict.FAILED, result.text()
+    # No better than a coin: it must not tell all of the wrong ones, and all of the right ones, apart.
+    assert result.right < result.cases
+
+
+def loaded_right(loaded: Any, title: str) -> bool:
+    return next(kind.right for kind in loaded.check.run.specimens if kind.title == title)
+
+
+def test_grading_tries_programs_that_no_learner_saw(client: Client) -> None:
+    """A program of a kind that is kept for grading; a test that fits the shown ones only is found out."""
+    loaded = bundle.load(KINDS, "01_kinds.tester")
+    shown = [draw_cases(loaded.check, loaded.exercise.kind, Terms(learner=str(n))) for n in range(30)]
+    graded = draw_cases(loaded.check, loaded.exercise.kind, Terms(secret="s"))
+    assert len(graded) == 3 * len(shown[0]) == 3 * len(loaded.check.run.specimens)
+
+    def by_trying(case: CaseRun, *arguments: int) -> list[int]:
+        space: dict[str, Any] = {}
+        exec(case.inputs["specimen"], space)
+        found: list[int] = space["split"](*arguments)
+        return found
+
+    lost = "a split that loses the rest"
+    assert all(sum(by_trying(case, 8, 3)) == 6 for cases in shown for case in cases if case.size == lost)
+    assert 7 in {sum(by_trying(case, 8, 3)) for case in graded if case.size == lost}
 
 
 # -- kernels -----------------------------------------------------------------------------------------

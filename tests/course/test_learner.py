@@ -221,7 +221,7 @@ def test_above_the_course_folder_its_progress_counts(
     learn.main(["progress"])
     out = capsys.readouterr().out
     assert "1 of 4 exercises" in out
-    assert "1 checks, 1 hints" in out
+    assert "1 check, 1 hint" in out
     learn.main(["next"])
     assert "workbook: mine/exercises/basic/01_tiny.ipynb" in capsys.readouterr().out
 

@@ -19,6 +19,7 @@ import pytest
 
 from cannlab.cli.lab import lab_command
 from cannlab.course import notebook_file, workbook
+from cannlab.course.learner import START_PAGE
 
 pytestmark = pytest.mark.browser
 KINDS = Path(__file__).parent / "fixtures" / "kinds"
@@ -132,7 +133,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [*lab_command(folder, browser=False, port=port), "--ip=127.0.0.1", "--IdentityProvider.token=open"]
+    lab = lab_command(folder, browser=False, port=port, page=START_PAGE)
+    command = [*lab, "--ip=127.0.0.1", "--IdentityProvider.token=open"]
     errors: list[str] = []
     with (tmp / "log").open("w") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)

@@ -160,6 +160,32 @@ def test_requirements_read_the_record(requirement: Any, ok: bool, text: str) -> 
     assert ok or fact.do
 
 
+@pytest.mark.parametrize(
+    ("calls", "ok", "text"),
+    [
+        (
+            "rt.create_stream rt.create_event rt.destroy_event rt.destroy_stream_force",
+            True,
+            "given back: 1 stream, 1 event",
+        ),
+        ("rt.create_stream rt.create_stream_with_config rt.destroy_stream", False, "1 stream of 2 not given back"),
+        ("rt.create_event rt.destroy_event!", False, "1 event of 1 not given back"),
+        ("rt.create_event! rt.create_context rt.destroy_context", True, "given back: 1 context"),
+        ("mdl.load_from_mem mdl.create_desc mdl.destroy_desc", False, "1 model of 1 not given back"),
+        ("create_data_buffer", False, "1 data buffer of 1 not given back"),
+        ("init", True, ""),
+    ],
+)
+def test_what_a_program_makes_it_gives_back(calls: str, ok: bool, text: str) -> None:
+    record = Record("Ascend910B1", 1, "8.1")
+    for row, name in enumerate(calls.split()):
+        number = record.strings.number(f"acl.{name.rstrip('!')}")
+        record.calls.append(0, number, row * 10, row * 10 + 5, 7 if name.endswith("!") else 0, 0, 1)
+    fact = spec.everything_destroyed()(CaseRun(1, None, {}, record=record))
+    assert (fact.ok, fact.text) == (ok, text)
+    assert ok or fact.do.startswith("Call acl.")
+
+
 def test_without_a_record_nothing_holds() -> None:
     case = CaseRun(1, None, {})
     for requirement in (spec.everything_freed(), spec.all_codes_zero(), spec.called("a"), spec.order("a")):
@@ -511,6 +537,30 @@ def test_how_many_are_right_and_which_are_missing() -> None:
     assert right.facts == ()
 
 
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    check = Check(
+        "01_x.y",
+        run=spec.read("answer"),
+        reference=lambda: [4, 2.5],
+        compare=exact(dtype=False),
+        must=(spec.how_many_right("numbers are"),),
+    )
+    assert judge(check, "answer = [4.0, 2.5]", kind=Kind.PREDICTION).passed
+    assert _facts(judge(check, "answer = [4.5, 2.5]", kind=Kind.PREDICTION)) == ["1 of 2 numbers are right"]
+
+
+@pytest.mark.parametrize(("reference", "rule"), [(lambda: 3, "course.requirement"), (None, "course.not_fulfilled")])
+def test_only_a_reference_makes_a_result_right(reference: Callable[[], int] | None, rule: str) -> None:
+    check = Check(
+        "01_x.y",
+        run=spec.read("answer"),
+        reference=reference,
+        must=(spec.require("never", lambda case: False, holds="it is so", fails="it is not so", do="Do."),),
+    )
+    diagnosis = judge(check, "answer = 3").diagnosis
+    assert diagnosis is not None and diagnosis.rule == rule
+
+
 def test_a_crash_shows_no_success_and_its_note() -> None:
     crashed = (
         "def f(rows):\n    e = ValueError('bad')\n    e.add_note('the second row')\n    raise e if rows[1:] else e"
@@ -547,3 +597,47 @@ def test_nothing_allocated_is_no_success_to_show() -> None:
     assert judge(check, two + "1", setup=setup).passed
     freed = "p, ret = acl.rt.malloc(8, 0); acl.rt.free(p)"
     assert _facts(judge(check, two + "1; " + freed, setup=setup))[0] == "every allocation freed (1)"
+
+
+# -- pictures ------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_shows_what_ran_at_the_same_time() -> None:
+    record = Record("Ascend910B1", 1, "8.1")
+    number = record.strings.number
+    record.calls.append(0, number("acl.rt.memcpy_async"), 0, 100, 0, 0, 1)
+    record.calls.append(0, number("acl.init"), -900, -800, 0, 0, 1)  # before anything was queued
+    for stream, kind, start, end in ((1, TaskKind.COPY_H2D, 100, 500), (2, TaskKind.COPY_D2H, 300, 700)):
+        record.tasks.append(0, stream, kind, 0, 0, 0, 60, start, end, 64, 0, -1, -1, 0, 1)
+    found = spec.streams()(CaseRun(1, None, {}, record=record)).splitlines()
+    assert found == [
+        "host     " + "-" * 4 + "." * 60,
+        "stream 1 " + "." * 4 + ">" * 40 + "." * 20,
+        "stream 2 " + "." * 24 + "<" * 40,
+        "         0.6 us; - in a call, > copy to the device, < copy to the host",
+    ]
+    assert (
+        spec.streams()(CaseRun(1, None, {})) == spec.streams()(CaseRun(1, None, {}, record=Record("x", 1, "8"))) == ""
+    )
+    assert spec.pipes()(CaseRun(1, None, {})) == ""
+
+
+def test_a_picture_is_shown_of_the_first_failing_case_and_costs_nothing_when_it_breaks() -> None:
+    def check(picture: Any) -> Check:
+        return Check(
+            "l.p",
+            run=spec.read("x"),
+            draw=lambda rng, n: {"n": n},
+            sizes=(1, 2),
+            reference=lambda n: 1,
+            picture=picture,
+        )
+
+    drawn = judge(check(lambda case: f"case {case.number}\n <b>"), "x = n")
+    assert drawn.picture == "case 2\n <b>"
+    assert "when it ran:\n    case 2\n     <b>" in drawn.text()
+    assert "case 2\n &lt;b&gt;" in drawn._repr_html_()
+    assert judge(check(lambda case: "seen"), "x = 1").picture == ""
+    assert judge(check(lambda case: "seen"), "x = 1 / 0").picture == ""
+    broken = judge(check(lambda case: case.missing), "x = n")
+    assert (broken.picture, broken.verdict) == ("", Verdict.FAILED)

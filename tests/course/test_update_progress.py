@@ -97,13 +97,13 @@ def test_export_and_import(
     assert learn.main(["progress", "--import", str(one / "out.json")]) == 0
     out = capsys.readouterr().out
     assert "1 of 4 exercises" in out
-    assert "5 checks, 1 hints" in out
+    assert "5 checks, 1 hint" in out
     # An unused folder becomes the learner's: the answers to predictions depend on who asks.
     assert _learner(two) == _learner(one)
     book = notebook_file.read(two / "exercises/basic/01_tiny.ipynb")
     assert book.metadata.cannlab.learner == _learner(one)
     assert learn.main(["progress", "--import", str(one / "out.json")]) == 0
-    assert "5 checks, 1 hints" in capsys.readouterr().out
+    assert "5 checks, 1 hint" in capsys.readouterr().out
 
 
 def test_a_folder_in_use_keeps_its_learner_and_says_so(

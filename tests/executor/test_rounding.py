@@ -14,10 +14,34 @@ def half(array):
     return np.asarray(array, np.float32).astype(np.float16).astype(np.float32)
 
 
-def test_overflow_between_operators(tmp_path):
+SATURATES, INFINITIES = "Ascend310P3", "Ascend910B1"
+
+
+def on(soc, made, folder, *inputs, mode="force_fp16"):
+    return Model(models.convert(made, folder, f"--precision_mode={mode}", soc=soc)).run(list(inputs))[0]
+
+
+@pytest.mark.parametrize(("soc", "large"), [(INFINITIES, np.inf), (SATURATES, 65504 / 4)])
+def test_overflow_between_operators(soc, large, tmp_path):
     x = np.array([60000, 1, -60000, 0], np.float32)
-    (got,) = models.run(models.convert(models.sum_then_quarter(), tmp_path), x)
-    np.testing.assert_array_equal(got, [np.inf, 0.5, -np.inf, 0])
+    (got,) = on(soc, models.sum_then_quarter(), tmp_path, x)
+    np.testing.assert_array_equal(got, [large, 0.5, -large, 0])
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "kept", "lost"),
+    [("Exp", 12, np.inf, 65504), ("Sqrt", -1, np.nan, 0), ("Log", 0, -np.inf, -65504), ("Log", -1, np.nan, 0)]
+    + [("Relu", 70000, np.inf, 65504), ("Neg", 70000, -np.inf, -65504), ("Reciprocal", 0, np.inf, 65504)],
+)
+def test_results_outside_float16(op, x, kept, lost, tmp_path):
+    made = models.model([models.node(op, ["x"], ["a"]), models.node("Identity", ["a"], ["y"])], {"x": [3]}, {"y": [3]})
+    x = np.array([x, 1, x], np.float32)
+    assert on(INFINITIES, made, tmp_path, x)[0][0] == pytest.approx(kept, nan_ok=True)
+    assert on(SATURATES, made, tmp_path, x)[0][2] == lost
+    assert on(SATURATES, made, tmp_path, x)[0][1] == on(INFINITIES, made, tmp_path, x)[0][1]
+    assert on(SATURATES, made, tmp_path, x, mode="must_keep_origin_dtype")[0][0] == pytest.approx(
+        on(INFINITIES, made, tmp_path, x, mode="must_keep_origin_dtype")[0][0], nan_ok=True
+    )
 
 
 @pytest.mark.parametrize("mode", ["force_fp32", "must_keep_origin_dtype", "allow_fp32_to_fp16"])
@@ -68,7 +92,7 @@ def test_inside_a_fused_operator_nothing_is_rounded(tmp_path):
     np.testing.assert_array_equal(models.run(fused, x, z)[0], half(np.full((1, 1, 2, 2), 30848)))
     (tmp_path / "off.cfg").write_text("TbeConv2DEltwisePass:off")
     plain = models.convert(made, tmp_path, f"--fusion_switch_file={tmp_path / 'off.cfg'}")
-    assert np.isinf(models.run(plain, x, z)[0]).all()
+    np.testing.assert_array_equal(models.run(plain, x, z)[0], half(np.full((1, 1, 2, 2), 65504 - 49152)))
 
 
 def test_exact_results_are_not_rounded_again(tmp_path):
@@ -82,7 +106,7 @@ def test_exact_results_are_not_rounded_again(tmp_path):
         {"x": [4, 6]},
         {"y": [12, 4]},
     )
-    lowered = Lowered(models.convert(made, tmp_path))
+    lowered = Lowered(models.convert(made, tmp_path), saturates=False)
     (part,) = split(lowered, lambda node: False)
     assert isinstance(part, Part)
     to_half = [node for node in part.model.graph.node if node.op_type == "Cast" and node.attribute[0].i == 10]
@@ -113,7 +137,7 @@ def test_model_of_float16(tmp_path):
     for mode in ("force_fp16", "must_keep_origin_dtype"):
         compiled = models.convert(made, tmp_path, f"--precision_mode={mode}")
         (got,) = models.run(compiled, np.array([60000, 2], np.float16))
-        np.testing.assert_array_equal(got, np.array([np.inf, 1], np.float16))
+        np.testing.assert_array_equal(got, np.array([65504 / 4, 1], np.float16))
     compiled = models.convert(made, tmp_path, "--precision_mode=force_fp32")
     np.testing.assert_array_equal(models.run(compiled, np.array([60000, 2], np.float16))[0], [30000, 1])
 
@@ -141,7 +165,7 @@ def test_weights_are_clipped_to_float16(tmp_path):
     )
     x = np.array([1, 1], np.float32)
     np.testing.assert_array_equal(models.run(models.convert(made, tmp_path), x)[0], [65504, -65504])
-    compiled = models.convert(made, tmp_path, "--is_weight_clip=0")
+    compiled = models.convert(made, tmp_path, "--is_weight_clip=0", soc=INFINITIES)
     np.testing.assert_array_equal(models.run(compiled, x)[0], [np.inf, -np.inf])
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import trivial
 from graded_class import COUNT, EVIL, Graded, Quiet
 
+from cannlab.course.grading.page import page
 from cannlab.course.grading.run import Options, grade
+from cannlab.course.result_html import COLOURS, DARK
 
 CLUMSY = ("bom", "crlf", "utf16", "whole_folder")
 
@@ -89,13 +91,13 @@ def test_grading_again_gives_the_same_bytes_whatever_the_number_of_jobs(graded: 
 def test_learners_text_never_becomes_html(graded: Graded) -> None:
     pages = [path.read_text(encoding="utf-8") for path in graded.out.rglob("*.html")]
     assert len(pages) == 2 + graded.summary.learners
-    assert any("pwned" in page for page in pages)
-    for page in pages:
-        assert "<script" not in page.lower()
-        assert "<img" not in page.lower()
-        assert "<b>x" not in page
-        assert "Content-Security-Policy" in page
-        assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
+    assert any("pwned" in text for text in pages)
+    for text in pages:
+        assert "<script" not in text.lower()
+        assert "<img" not in text.lower()
+        assert "<b>x" not in text
+        assert "Content-Security-Policy" in text
+        assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)
 
 
 def test_learners_text_never_becomes_a_formula(graded: Graded) -> None:
@@ -164,3 +166,21 @@ def test_a_nasty_answer_scores_nothing_and_its_text_is_shown_as_text(graded: Gra
     assert EVIL not in graded.page(stem)
     assert len(graded.report(stem)["lessons"][0]["exercises"]) == COUNT
     assert graded.report(stem)["lessons"][0]["id"] == trivial.LESSON
+
+
+def _contrast(one: str, other: str) -> float:
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        r, g, b = (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    bright, dark = sorted((light(one), light(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_the_verdicts_words_are_readable_on_light_and_dark_pages() -> None:
+    text = page("t", "").decode()
+    for colour in COLOURS.values():
+        assert _contrast(colour, "#ffffff") >= 4.5
+        assert _contrast(DARK[colour], "#0d1117") >= 4.5
+        assert f'b[style*="{colour}"] {{ color: {DARK[colour]} !important; }}' in text

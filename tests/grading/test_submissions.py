@@ -40,6 +40,19 @@ def test_nbgraders_layouts(tmp_path: Path) -> None:
         assert found.all[0].timestamp("ps1/01_trivial.ipynb") == "2026-11-30 12:00:00 UTC"
 
 
+def test_submitted_alone_is_nbgraders_and_a_learner_of_that_name_stays_one(tmp_path: Path) -> None:
+    trivial.hand_in(tmp_path / "copied" / "submitted", "ann", BOOK, "ps1/01_trivial.ipynb")
+    trivial.hand_in(tmp_path / "copied" / "submitted", "bob", BOOK, "ps1/01_trivial.ipynb")
+    (tmp_path / "copied" / ".cache").mkdir()
+    found = submissions.read(tmp_path / "copied")
+    assert (found.arrangement, [each.learner for each in found.all]) == (Arrangement.NBGRADER, ["ann", "bob"])
+    trivial.hand_in(tmp_path / "one", "submitted", BOOK)
+    assert [each.learner for each in submissions.read(tmp_path / "one").all] == ["submitted"]
+    trivial.hand_in(tmp_path / "class", "submitted", BOOK, "exercises/01_trivial.ipynb")
+    trivial.hand_in(tmp_path / "class", "zoe", BOOK)
+    assert [each.learner for each in submissions.read(tmp_path / "class").all] == ["submitted", "zoe"]
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     trivial.hand_in(tmp_path / "subs", "good", BOOK)
     trivial.hand_in(tmp_path / "subs", "thief", BOOK, "own.ipynb")

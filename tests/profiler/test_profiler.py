@@ -21,8 +21,8 @@ from cannlab.profiler import (
     timeline,
     write_chrome_trace,
 )
-from cannlab.profiler.whole_file import write_whole
 from cannlab.trace import Record, TaskKind
+from cannlab.trace.whole_file import write_whole
 
 
 def call(record: Record, name: str, start: int, end: int, line: int, thread: int = 0, code: int = 0) -> None:

@@ -384,12 +384,23 @@ def _some(test: Callable[[list[str], list[str], str], bool]) -> Callable[..., bo
     return ask
 
 
+def _toolkit_is_named(case: CaseRun) -> Fact:
+    """The variables by which programs find the toolkit and its operators."""
+    home = case.inputs["home"]
+    wanted = {"ASCEND_HOME_PATH": home, "ASCEND_TOOLKIT_HOME": home, "ASCEND_OPP_PATH": f"{home}/opp"}
+    wrong = next((name for name, value in wanted.items() if case.got.get(name) != value), None)
+    if wrong is None:
+        return Fact("toolkit_named", True, "the three ASCEND variables lead to the toolkit")
+    do = f"Set it to {wanted[wrong]}: set_env.sh sets it, and other programs read it."
+    return Fact("toolkit_named", False, f"{wrong} does not lead to the toolkit in {home}", do)
+
+
 SET_ENV = Check(
     "01_stack.set_env",
     run=call("set_env"),
     draw=_draw_set_env,
     sizes=("new terminal", "own entries", "older toolkit", "one variable", "no PATH", "second time"),
-    must=(_check_env_is_content, _nothing_is_lost, _no_empty_entry),
+    must=(_check_env_is_content, _nothing_is_lost, _no_empty_entry, _toolkit_is_named),
     misconceptions=(
         Misconception(
             "unset_variable",

@@ -20,6 +20,7 @@ from cannlab.course.spec import (
     calls,
     change,
     copies,
+    everything_destroyed,
     everything_freed,
     exact,
     fails_where,
@@ -33,6 +34,7 @@ from cannlab.course.spec import (
     require,
     sign,
     source,
+    streams,
     unmet,
 )
 from cannlab.trace import TaskKind
@@ -203,8 +205,8 @@ _FIRST_PROGRAM = Check(
         Misconception(
             "tuple_as_code",
             change(
-                "pointer, ret = acl.rt.malloc(count, 0)\n    codes.append(ret)",
-                "pointer = acl.rt.malloc(count, 0)\n    codes.append(pointer)",
+                "pointer, ret = acl.rt.malloc(count, HUGE_FIRST)\n    codes.append(ret)",
+                "pointer = acl.rt.malloc(count, HUGE_FIRST)\n    codes.append(pointer)",
             ),
             raises("TypeError", "acl.rt.memcpy"),
             what="what malloc returns was used as the pointer.",
@@ -547,7 +549,7 @@ def _host_waited(case: CaseRun) -> bool:
 
 
 _SYNCHRONISE = "    acl.rt.synchronize_stream(stream)\n"
-_MEMSET = "    acl.rt.memset(pinned, size, 0, size)\n"
+_MEMSET = "    acl.rt.memset(pinned, size, 0, size)  # mutate: skip any other bytes than the data do\n"
 _RESULT = "    result = acl.util.ptr_to_bytes(pinned, size)\n"
 
 _TOO_EARLY = Check(
@@ -559,6 +561,13 @@ _TOO_EARLY = Check(
     must=(
         called("acl.rt.memcpy_async", at_least=2, at_most=2),
         called("acl.rt.memset"),
+        require(
+            "filled",
+            lambda case: {row["bytes"] for row in _tasks(case, TaskKind.MEMSET)} == {len(case.inputs["data"])},
+            holds="the memset filled the whole buffer",
+            fails="the memset did not fill the whole buffer",
+            do="It is memset(pointer, size of the memory, value, count): fill size bytes with 0.",
+        ),
         copies("h2d", at_least=1, at_most=1),
         copies("d2h", at_least=1, at_most=1),
         require(
@@ -569,7 +578,9 @@ _TOO_EARLY = Check(
             do="Call acl.rt.synchronize_stream(stream) before the memset and before ptr_to_bytes.",
         ),
         everything_freed(),
+        everything_destroyed(),
     ),
+    picture=streams(),
     misconceptions=(
         _stays_on_the_host("too_early", "def there_and_back(data):", "bytes(data)"),
         Misconception(
@@ -829,6 +840,8 @@ _RECORD = "    acl.rt.record_event(event, up)\n"
 _WAIT = "    acl.rt.stream_wait_event(down, event)\n"
 _UP = "    acl.rt.memcpy_async(device, size, source, size, H2D, up)\n"
 _DOWN = "    acl.rt.memcpy_async(target, size, device, size, D2H, down)\n"
+_WAIT_DOWN = "    acl.rt.synchronize_stream(down)\n"
+_WAIT_UP = "    acl.rt.synchronize_stream(up)  # mutate: skip down has waited for up already\n"
 
 _RELAY = Check(
     f"{LESSON}.relay",
@@ -862,7 +875,9 @@ _RELAY = Check(
             do="Record an event in up after the first copy; let down wait for it before the second.",
         ),
         everything_freed(),
+        everything_destroyed(),
     ),
+    picture=streams(),
     misconceptions=(
         _stays_on_the_host("relay", "def relay(data):", "bytes(data)"),
         Misconception(
@@ -948,12 +963,20 @@ _RELAY = Check(
             do="Add acl.rt.stream_wait_event(down, event) before the second copy.",
         ),
         Misconception(
+            "event_left",
+            change("    acl.rt.destroy_event(event)\n", ""),
+            unmet("everything_destroyed") & calls("create_event") & ~calls("destroy_event"),
+            what="the event stays open.",
+            why="A chip has a limited number of events, and each call of the function takes one more.",
+            do="Call acl.rt.destroy_event(event) at the end.",
+        ),
+        Misconception(
             "synchronised_in_order",
             change(
                 _RECORD + _WAIT,
                 "",
-                "    acl.rt.synchronize_stream(down)\n    acl.rt.synchronize_stream(up)\n",
-                "    acl.rt.synchronize_stream(up)\n    acl.rt.synchronize_stream(down)\n",
+                _WAIT_DOWN + _WAIT_UP,
+                _WAIT_UP + _WAIT_DOWN,
             ),
             unmet("in_order") & ~calls("stream_wait_event"),
             what="the second copy does not wait for the first.",

@@ -25,8 +25,10 @@ from cannlab.course.spec import (
     allclose,
     call,
     called,
+    calls,
     change,
     command,
+    everything_destroyed,
     everything_freed,
     exit_status,
     fails_where,
@@ -436,6 +438,8 @@ RUN_OM = Check(
             do="Ask the model for its batch (the first of its input's dims), and step through the images by it.",
         ),
         everything_freed(),
+        everything_destroyed(),
+        called("acl.finalize"),
         all_codes_zero(),
     ),
     misconceptions=(
@@ -518,6 +522,14 @@ RUN_OM = Check(
             what="device memory is left allocated.",
             why="Destroying a dataset or unloading the model does not free the buffers that you allocated.",
             do="Call free() of inputs and outputs.",
+        ),
+        Misconception(
+            "never_ended",
+            change("    stop()\n", ""),
+            unmet("acl.finalize"),
+            what="the device is not given back, and pyACL is not ended.",
+            why="Until then the device is taken: another program on it waits, or finds no memory.",
+            do="Call stop() at the end.",
         ),
     ),
 )
@@ -807,6 +819,8 @@ LARGEST_BATCH = Check(
     must=(
         called("acl.rt.event_elapsed_time"),
         everything_freed(),
+        everything_destroyed(),
+        called("acl.finalize"),
         all_codes_zero(),
     ),
     misconceptions=(
@@ -886,11 +900,23 @@ LARGEST_BATCH = Check(
         ),
         Misconception(
             "no_measurement",
-            change("        ms, ret = acl.rt.event_elapsed_time(begin, end)\n        ok(ret)\n", "        ms = 0.08\n"),
+            change(
+                "        ms, ret = acl.rt.event_elapsed_time(begin, end)\n"
+                "        ok(ret)  # mutate: skip nothing fails in the cases\n",
+                "        ms = 0.08\n",
+            ),
             unmet("acl.rt.event_elapsed_time"),
             what="nothing was measured.",
             why="How long a batch takes depends on the model, the chip and the batch; nobody can write it down.",
             do="Record an event before and after the execution, and ask acl.rt.event_elapsed_time.",
+        ),
+        Misconception(
+            "events_left",
+            change("    for event in (begin, end):\n        ok(acl.rt.destroy_event(event))\n", ""),
+            unmet("everything_destroyed") & ~calls("destroy_event"),
+            what="the two events stay open.",
+            why="A chip has a limited number of events, and each call of the function takes two more.",
+            do="Destroy both with acl.rt.destroy_event.",
         ),
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from cannlab.course.grading.page import Markup, bar, page, row
 from cannlab.course.grading.plan import Plan
-from cannlab.profiler.whole_file import write_whole
+from cannlab.trace.whole_file import write_whole
 
 _MOST = 5
 _ABSENT = frozenset({"grading.no_notebook", "grading.no_cell", "grading.lost_cell"})

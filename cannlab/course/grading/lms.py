@@ -5,6 +5,7 @@ The name of a learner's folder stands for the learner: the login in Canvas and M
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,8 @@ class Moodle:
 class Nbgrader:
     """nbgrader.csv, as ``nbgrader export`` writes it. Source: nbgrader, nbgrader/plugins/export.py.
 
-    One row for each lesson and learner; the assignment is the folder that the notebook lay in, else the lesson.
+    One row for each assignment and learner. A lesson's assignment is the folder in which most learners have its
+    notebook, else the lesson's id; the points of an assignment with several notebooks are added up.
     """
 
     NAME = "nbgrader.csv"
@@ -86,18 +88,31 @@ class Nbgrader:
 
     def __init__(self, out: Path, plan: Plan, *, folders: bool) -> None:
         self._file = CsvFile(out / self.NAME, self.COLUMNS)
-        self._folders = folders
+        self._folders: dict[str, Counter[str]] | None = {} if folders else None
+        self._rows: list[tuple[str, list[tuple[str, int, int, str]]]] = []
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """One learner's lessons."""
+        """One learner's lessons. What the assignments are called is known when all learners are."""
+        lessons = []
         for lesson in report["lessons"]:
             places = [entry["place"].rpartition(", cell ")[0] for entry in lesson["exercises"] if entry["place"]]
             file = places[0] if places else ""
-            assignment = file.partition("/")[0] if self._folders and "/" in file else lesson["id"]
-            points, most = float(lesson["points"]), float(lesson["most"])
+            if self._folders is not None and "/" in file:
+                self._folders.setdefault(lesson["id"], Counter())[file.partition("/")[0]] += 1
             when = report["timestamps"].get(file, "")
-            self._file.row(assignment, "", when, report["learner"], "", "", "", points, 0.0, points, most)
+            lessons.append((lesson["id"], lesson["points"], lesson["most"], when))
+        self._rows.append((report["learner"], lessons))
 
     def close(self, *, keep: bool) -> None:
         """Write the file, or take it away."""
+        votes = (self._folders or {}).items()
+        names = {lesson: min(found, key=lambda name: (-found[name], name)) for lesson, found in votes}
+        for learner, lessons in self._rows:
+            assignments: dict[str, tuple[float, float, str]] = {}
+            for lesson, points, most, when in lessons:
+                name = names.get(lesson, lesson)
+                got, of, since = assignments.get(name, (0.0, 0.0, ""))
+                assignments[name] = (got + points, of + most, max(since, when))
+            for name, (got, of, when) in assignments.items():
+                self._file.row(name, "", when, learner, "", "", "", got, 0.0, got, of)
         self._file.close(keep=keep)

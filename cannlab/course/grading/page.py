@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from cannlab.course.result_html import DARK
+
 _STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; max-width: 62rem; margin: 1.5rem auto; padding: 0 1rem; color: #1f2328;
   background: #fff; }
@@ -21,6 +23,9 @@ section { margin: 1.5rem 0; }
   .bar { background: #30363d; } a { color: #58a6ff; }
 }
 """
+# The verdict's colour stands in its own element, as notebooks need it; a dark page overrides it.
+_STYLE += "@media (prefers-color-scheme: dark) {\n"
+_STYLE += "".join(f'  b[style*="{light}"] {{ color: {dark} !important; }}\n' for light, dark in DARK.items()) + "}\n"
 # Even if a text were not escaped somewhere, a browser would run nothing and load nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 

@@ -29,7 +29,7 @@ from cannlab.course.grading.similarity import Similarity
 from cannlab.course.grading.submissions import Arrangement, Submission, Submissions
 from cannlab.course.grading.worker import MODULE
 from cannlab.errors import CannlabError, Diagnosis, diagnose
-from cannlab.profiler.whole_file import write_whole
+from cannlab.trace.whole_file import write_whole
 
 LEARNERS = "learners"
 _PACKAGES = ("numpy", "onnx", "onnxruntime", "torch")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannlab.course.grading.submissions import file_digest, printable
 from cannlab.errors import CannlabError, diagnose
-from cannlab.profiler.whole_file import write_whole
+from cannlab.trace.whole_file import write_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

@@ -10,7 +10,7 @@ from pathlib import Path
 from cannlab.course.grading import similarity
 from cannlab.course.grading.page import page, row
 from cannlab.course.grading.similarity import Pair
-from cannlab.profiler.whole_file import write_whole
+from cannlab.trace.whole_file import write_whole
 
 
 def write(

@@ -149,9 +149,15 @@ def _root(folder: Path) -> tuple[Path, Arrangement]:
     """Where the learners' folders stand: nbgrader's course folder holds them in ``submitted``."""
     inner = folder / "submitted"
     marks = ("nbgrader_config.py", "gradebook.db", "source", "release", "autograded", "feedback")
-    if inner.is_dir() and any((folder / mark).exists() for mark in marks):
+    if inner.is_dir() and (any((folder / mark).exists() for mark in marks) or _alone(inner)):
         return inner, Arrangement.NBGRADER
     return folder, Arrangement.NBGRADER if folder.name == "submitted" else Arrangement.FOLDERS
+
+
+def _alone(inner: Path) -> bool:
+    """True if ``submitted`` is the only folder there and holds folders: the part of a course that somebody copied."""
+    folders = [entry for entry in inner.parent.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
+    return folders == [inner] and not inner.is_symlink() and not any(inner.glob("*.ipynb"))
 
 
 def _nbgrader(all_: tuple[Submission, ...]) -> bool:
@@ -163,8 +169,8 @@ def _nbgrader(all_: tuple[Submission, ...]) -> bool:
 
 def read(folder: Path) -> Submissions:
     """Look through a folder of submissions. CannlabError (grading.no_submissions) if there are none."""
-    root, arrangement = _root(folder)
     try:
+        root, arrangement = _root(folder)
         entries = sorted(root.iterdir(), key=lambda entry: entry.name)
     except OSError as problem:
         raise CannlabError(

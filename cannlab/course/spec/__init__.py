@@ -13,6 +13,7 @@ from cannlab.course.spec.check import (
 )
 from cannlab.course.spec.compare import Compare, allclose, exact, near, same_items, text
 from cannlab.course.spec.kernels import KernelFacts, instructions, kernel_blocks, overlapping
+from cannlab.course.spec.pictures import Picture, pipes, streams
 from cannlab.course.spec.requirements import (
     Fact,
     all_codes_zero,
@@ -20,6 +21,7 @@ from cannlab.course.spec.requirements import (
     called,
     copies,
     device_time,
+    everything_destroyed,
     everything_freed,
     exit_status,
     file_made,
@@ -30,7 +32,7 @@ from cannlab.course.spec.requirements import (
     simulated_time,
     tasks,
 )
-from cannlab.course.spec.run import Run, call, catches, command, kernel, printed, read
+from cannlab.course.spec.run import Run, Specimen, call, catches, command, kernel, printed, read
 from cannlab.course.spec.signs import (
     Sign,
     calls,
@@ -39,7 +41,9 @@ from cannlab.course.spec.signs import (
     fault,
     gives,
     got,
+    lets_pass,
     raises,
+    refuses,
     sign,
     slow,
     source,
@@ -59,9 +63,11 @@ __all__ = [
     "File",
     "KernelFacts",
     "Misconception",
+    "Picture",
     "Raised",
     "Run",
     "Sign",
+    "Specimen",
     "all_codes_zero",
     "allclose",
     "bytes_copied",
@@ -75,6 +81,7 @@ __all__ = [
     "copies",
     "device_time",
     "ends",
+    "everything_destroyed",
     "everything_freed",
     "exact",
     "exit_status",
@@ -87,19 +94,23 @@ __all__ = [
     "instructions",
     "kernel",
     "kernel_blocks",
+    "lets_pass",
     "near",
     "order",
     "overlapping",
+    "pipes",
     "printed",
     "printed_has",
     "raises",
     "read",
+    "refuses",
     "require",
     "same_items",
     "sign",
     "simulated_time",
     "slow",
     "source",
+    "streams",
     "tasks",
     "text",
     "unmet",

@@ -64,7 +64,7 @@ class CaseRun:
 
     Attributes:
         number: counted from 1.
-        size: the entry of ``sizes`` that it was drawn for.
+        size: the entry of ``sizes`` that it was drawn for; with ``catches`` the title of the program's kind.
         inputs: what ``draw`` gave.
         expected: what the reference gave (MISSING if the check has no reference).
         got: the answer's result as plain data; MISSING if there is none.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannlab.course.spec.attempt import Attempt, CaseRun
 from cannlab.course.spec.compare import Compare, exact
+from cannlab.course.spec.pictures import Picture
 from cannlab.course.spec.requirements import Requirement, simulated_time
 from cannlab.course.spec.run import Run, read
 
@@ -130,6 +131,7 @@ class Check:
         must: what else must hold, read from the case (record, output, files, status).
         faults: rules that the machine may report without the case failing.
         cost: the cost target.
+        picture: drawn of the first failing case, where seeing helps: streams(), pipes().
         misconceptions: at least five.
         grading_rounds: how often each size is drawn when an instructor grades.
     """
@@ -143,6 +145,7 @@ class Check:
     must: tuple[Requirement, ...] = ()
     faults: tuple[str, ...] = ()
     cost: Cost | None = None
+    picture: Picture | None = None
     misconceptions: tuple[Misconception, ...] = ()
     grading_rounds: int = 3
 

@@ -7,8 +7,10 @@ does not hold becomes the diagnosis.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING
 
 from cannlab.trace import TaskKind
@@ -77,6 +79,59 @@ def everything_freed() -> Requirement:
             return Fact("everything_freed", False, text, do)
         # Nothing allocated, nothing to free: that is right, and no success to show.
         return Fact("everything_freed", True, f"every allocation freed ({len(left)})" if left else "")
+
+    return ask
+
+
+_HANDLES = {
+    "stream": (
+        {"acl.rt.create_stream", "acl.rt.create_stream_with_config"},
+        {"acl.rt.destroy_stream", "acl.rt.destroy_stream_force"},
+    ),
+    "event": (
+        {"acl.rt.create_event", "acl.rt.create_event_with_flag", "acl.rt.create_event_ex_with_flag"},
+        {"acl.rt.destroy_event"},
+    ),
+    "context": ({"acl.rt.create_context"}, {"acl.rt.destroy_context"}),
+    "model": (
+        {
+            "acl.mdl.load_from_file",
+            "acl.mdl.load_from_mem",
+            "acl.mdl.load_from_file_with_mem",
+            "acl.mdl.load_from_mem_with_mem",
+        },
+        {"acl.mdl.unload"},
+    ),
+    "model description": ({"acl.mdl.create_desc"}, {"acl.mdl.destroy_desc"}),
+    "dataset": ({"acl.mdl.create_dataset"}, {"acl.mdl.destroy_dataset"}),
+    "data buffer": ({"acl.create_data_buffer"}, {"acl.destroy_data_buffer"}),
+    "tensor description": ({"acl.create_tensor_desc"}, {"acl.destroy_tensor_desc"}),
+}
+"""What a program makes besides memory: the calls that make one, and those that give it back."""
+
+
+def everything_destroyed() -> Requirement:
+    """Every stream, event, context, model, description, dataset and data buffer was given back.
+
+    Name: "everything_destroyed".
+
+    Counted are the calls that returned 0; a call that gives the same handle back twice does not.
+    """
+
+    def ask(case: CaseRun) -> Fact:
+        record = case.record
+        rows = () if record is None else record.calls.rows()
+        done = Counter("" if record is None else record.strings[row["name"]] for row in rows if not row["code"])
+        shown = []
+        for noun, (makers, destroyers) in _HANDLES.items():
+            made = sum(done[name] for name in makers)
+            left = made - sum(done[name] for name in destroyers)
+            if left > 0:
+                text = f"{_plural(left, noun)} of {made} not given back"
+                return Fact("everything_destroyed", False, text, f"Call {min(destroyers)} for each {noun}.")
+            if made:
+                shown.append(_plural(made, noun))
+        return Fact("everything_destroyed", True, f"given back: {', '.join(shown)}" if shown else "")
 
     return ask
 
@@ -168,7 +223,9 @@ def all_codes_zero(*, except_for: tuple[str, ...] = ()) -> Requirement:
 
 
 def _alike(got: object, expected: object) -> bool:
-    """Equal as a learner writes it: a list for a tuple, capitals and spaces do not matter here."""
+    """Equal as a learner writes it: a list for a tuple, 4.0 for 4; capitals and spaces do not matter here."""
+    if isinstance(got, Number) and isinstance(expected, Number):
+        return bool(got == expected)
     if isinstance(got, (list, tuple)) and isinstance(expected, (list, tuple)):
         return len(got) == len(expected) and all(_alike(one, other) for one, other in zip(got, expected, strict=True))
     return str(got).strip().lower() == str(expected).strip().lower()

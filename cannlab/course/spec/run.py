@@ -10,6 +10,21 @@ How = Literal["call", "read", "printed", "command", "kernel", "catches"]
 
 
 @dataclass(frozen=True, slots=True)
+class Specimen:
+    """Programs of one kind for a learner's test to try.
+
+    Attributes:
+        title: what they do, as the learner reads it.
+        programs: their source texts; every case draws one.
+        right: True if the test must pass on them.
+    """
+
+    title: str
+    programs: tuple[str, ...]
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One way to get a result. Made by call, read, printed, command, kernel, catches.
 
@@ -22,7 +37,7 @@ class Run:
     out: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     shared: bool = False
-    specimens: tuple[tuple[str, str, bool], ...] = ()
+    specimens: tuple[Specimen, ...] = ()
     target: str = ""
     soc: str = ""
     sync: str = ""
@@ -102,16 +117,30 @@ def kernel(name: str, *, out: str | tuple[str, ...], soc: str = "", sync: str = 
     return Run("kernel", (name,), outs, soc=soc, sync=sync, from_data=from_data)
 
 
-def catches(name: str, target: str, *, right: Mapping[str, str], wrong: Mapping[str, str]) -> Run:
+Programs = Mapping[str, str | tuple[str, ...]]
+
+
+def catches(name: str, target: str, *, right: Programs, wrong: Programs) -> Run:
     """The learner writes a test ``name(target)``: it must pass on right programs and fail on wrong ones.
 
     Args:
         name: the test function that the exercise asks for; it takes the thing under test.
-        target: the name that each specimen's source text defines.
-        right, wrong: specimens: a description for the learner, and source text.
+        target: the function that each program defines, with the same parameters in all of them.
+        right, wrong: what programs of this kind do, for the learner, and one or several source texts of that kind.
 
-    Each specimen is a case; the check needs no draw, sizes or reference.
+    Each kind is a case (``size`` is its title); the check needs no draw, sizes or reference. The seed draws the order,
+    a program of each kind, and how it looks (``cannlab.course.disguise``); the last of several programs of a kind is
+    kept for grading.
+
+    Raises:
+        ValueError: a title stands twice, or a kind has no program.
     """
-    specimens = [(title, source, True) for title, source in right.items()]
-    specimens += [(title, source, False) for title, source in wrong.items()]
-    return Run("catches", (name,), specimens=tuple(specimens), target=target)
+    kinds = [(title, programs, True) for title, programs in right.items()]
+    kinds += [(title, programs, False) for title, programs in wrong.items()]
+    specimens = tuple(
+        Specimen(title, (programs,) if isinstance(programs, str) else tuple(programs), good)
+        for title, programs, good in kinds
+    )
+    if len({entry.title for entry in specimens}) < len(specimens) or not all(entry.programs for entry in specimens):
+        raise ValueError("every kind of program needs a title of its own and at least one program")
+    return Run("catches", (name,), specimens=specimens, target=target)

@@ -100,6 +100,23 @@ def slow() -> Sign:
     return Sign(ask)
 
 
+def lets_pass(title: str) -> Sign:
+    """The learner's test passes on a program of this kind (the title in ``catches``)."""
+    return _says("passes", title)
+
+
+def refuses(title: str) -> Sign:
+    """The learner's test fails on a program of this kind (the title in ``catches``)."""
+    return _says("fails", title)
+
+
+def _says(word: str, title: str) -> Sign:
+    def ask(attempt: Attempt) -> bool:
+        return any(c.size == title and isinstance(c.got, list) and c.got[:1] == [word] for c in attempt.cases)
+
+    return Sign(ask)
+
+
 def fails_where(test: Callable[..., bool]) -> Sign:
     """Exactly the cases whose inputs satisfy ``test(**inputs)`` fail, and there is one (tails, boundaries)."""
 
