@@ -1,0 +1,65 @@
+"""Whole architectures through atc: each exported, converted, run and compared with ONNX Runtime on the original."""
+
+import architectures
+import numpy as np
+import onnxruntime
+import pytest
+from architectures import ARCHITECTURES
+
+from cannlab import atc, om
+from cannlab.machine.executor import Model
+
+EXACT = 1e-5
+"""Largest error without a change of types, in units of the largest value of the result."""
+HALF = 0.01
+"""Relative error (length of the difference over length of the result) that float16 between operators may leave."""
+
+
+def cases(opset):
+    for architecture in ARCHITECTURES:
+        if opset >= architecture.first_opset:
+            slow = architecture.slow or opset != 17
+            yield pytest.param(architecture, id=architecture.name, marks=[pytest.mark.slow] if slow else [])
+
+
+def original(path, inputs):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {item.name: inputs[item.name] for item in session.get_inputs()})
+
+
+def by_om(inputs, soc, mode):
+    words = ["--model=net.onnx", "--framework=5", "--output=net", f"--soc_version={soc}", f"--precision_mode={mode}"]
+    assert atc.main(words) == 0
+    model = om.read("net.om", soc=soc)
+    return Model(model).run([inputs[tensor.name] for tensor in model.inputs])[0]
+
+
+def same(results, wanted):
+    for result, right in zip(results, wanted, strict=True):
+        scale = max(float(np.abs(right).max()), 1e-3)
+        np.testing.assert_allclose(result, right, rtol=0, atol=EXACT * scale)
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("architecture", cases(17))
+def test_architecture(architecture, tmp_path):
+    inputs = architectures.export(architecture, 17, tmp_path / "net.onnx")
+    wanted = original(tmp_path / "net.onnx", inputs)
+    same(by_om(inputs, "Ascend910B1", "must_keep_origin_dtype"), wanted)
+    for soc in ("Ascend910B1", "Ascend310P3"):
+        for result, right in zip(by_om(inputs, soc, "force_fp16"), wanted, strict=True):
+            assert np.linalg.norm(result.astype(np.float64) - right) <= HALF * np.linalg.norm(right), soc
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+@pytest.mark.parametrize("architecture", cases(11))
+def test_older_opset(opset, architecture, tmp_path):
+    inputs = architectures.export(architecture, opset, tmp_path / "net.onnx")
+    same(by_om(inputs, "Ascend310P3", "must_keep_origin_dtype"), original(tmp_path / "net.onnx", inputs))
