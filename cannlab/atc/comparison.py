@@ -383,6 +383,7 @@ class _Runner:
                 wanted,
                 inputs,
                 self.lost(task),
+                self.stored(task),
             )
             cause = causes.inherited(facts) if off else causes.find(facts, self.tolerance)
         return Layer(number, task.name, task.op_type, task.nodes, name, wanted.shape, whole, own, bad, cause)
@@ -427,6 +428,19 @@ class _Runner:
                 if value.size == 1 and stored.size == 1 and value[0] and abs(stored[0] / value[0] - 1) > 0.01:
                     return float(value[0]), float(stored[0])
         return None
+
+    def stored(self, task: Task) -> float:
+        """The largest finite reference value of the float16 tensors that an operator stores."""
+        names = {tensor.name for tensor in task.outputs}
+        names |= {name for node in task.rounded if node in self.nodes for name in self.nodes[node].output}
+        values = [
+            self.reference[base]
+            for name in names
+            if (base := self.base(name)) in self.reference
+            and name in self.infos
+            and self.infos[name].type.tensor_type.elem_type == TensorProto.FLOAT16
+        ]
+        return max((float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) for value in values), default=0.0)
 
     def constant_base(self, name: str) -> str:
         while name not in self.original and (suffix := next((end for end in SUFFIXES if name.endswith(end)), "")):
