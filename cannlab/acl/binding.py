@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
+from types import CodeType
 from typing import Any, TypeVar
 
 from cannlab.acl.arguments import CONVERTERS, BadArgument
 from cannlab.acl.refusals import refused as bad_arguments
 from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import TaskFault, machine
+from cannlab.machine import node as nodes
+from cannlab.machine.api_costs import call_ns
+from cannlab.trace.tables import BATCH
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -22,6 +28,10 @@ _ZEROS: dict[str, Any] = {"S": None, "s": "", "f": 0.0, "d": 0.0, "O": None}
 _PLAIN = {"k": (1 << 64) - 1, "K": (1 << 64) - 1, "I": (1 << 32) - 1, "H": 0xFFFF, "B": 0xFF, "b": 0xFF}
 _PLAIN |= {"h": 0x7FFF, "i": (1 << 31) - 1, "l": (1 << 63) - 1, "L": (1 << 63) - 1}
 """The largest int that each integer letter takes as it is."""
+
+
+_ASK_FOR_ERRORS = ("acl.rt.get_last_error", "acl.rt.peek_at_last_error")
+"""Functions whose code is an answer and no failure."""
 
 
 class NotEmulatedError(NotImplementedError):
@@ -47,6 +57,11 @@ def api(name: str, *, empty: Callable[[], Any] | None = None) -> Callable[[Body]
         return body
 
     return register
+
+
+def is_emulated(name: str) -> bool:
+    """True if the pyACL function of that full name has a body."""
+    return name in _bodies
 
 
 def fill(module: str, namespace: dict[str, Any]) -> list[str]:
@@ -102,44 +117,129 @@ def _missing(signature: Signature) -> Callable[..., Any]:
     def function(*arguments: Any) -> Any:
         parse(arguments)
         raise NotEmulatedError(
-            f"{signature.name} is not emulated yet: see the list of emulated functions in the README"
+            f"{signature.name} is not emulated: do without it here; python -m cannlab.acl.surface lists what is"
         )
 
     return function
 
 
+_CALL = """
+def function(*arguments):
+    {parse}
+    node = nodes.present or machine()
+    clock = node.clock
+    try:
+        thread = clock.local.thread
+    except AttributeError:
+        thread = clock.thread
+    clock.acquire()
+    thread.depth += 1
+    thread.calls += 1
+    if clock.crowd and thread.depth == 1:
+        clock.take_turn(thread)
+    frame = getframe(1)
+    spot = node.spots.known.get((id(frame.f_code), frame.f_lasti)) or node.spots.caller(2)
+    outer_function, outer_spot = thread.function, thread.spot
+    thread.function, thread.spot = name, spot
+    start = thread.now
+    thread.now = start + cost
+    code = 0
+    try:
+        result = body(node{values})
+        {code}
+        return result
+    except TaskFault as fault:
+        node.report(fault.diagnosis)
+        code = thread.last_error = fault.code
+        return refused(code)
+    finally:
+        thread.function, thread.spot = outer_function, outer_spot
+        record = node.record
+        file, line, _ = spot
+        number = record.strings.numbers.get(name) or record.strings.number(name)
+        new = record.calls.new
+        new.append((thread.index, number, start, thread.now, code, file, line))
+        if len(new) == BATCH:
+            record.calls.pack()
+        if clock.crowd:
+            clock.leave(thread)
+        else:
+            thread.depth -= 1
+            clock.release()
+"""
+"""What every emulated function does around its body: the steps of ``machine.calls.Call``, written out so that a call
+costs few microseconds, and the conversion of the arguments, written out where all of them are integers."""
+
+
+def _written_parse(signature: Signature) -> tuple[str, str]:
+    """The source lines that convert the arguments, and the words that pass them on."""
+    count = len(signature.formats)
+    limits = [_PLAIN.get(letter) for letter in signature.formats]
+    if not count:
+        # The real function never looks at its tuple.
+        return "pass", ""
+    if signature.least < count or None in limits:
+        return "values = parse(arguments)", ", *values"
+    names = ", ".join(f"a{at}" for at in range(count))
+    plain = " and ".join(f"type(a{at}) is int and 0 <= a{at} <= {limit}" for at, limit in enumerate(limits))
+    lines = (
+        f"if len(arguments) != {count}:",
+        "    parse(arguments)",
+        f"{names}, = arguments",
+        f"if not ({plain}):",
+        f"    {names}, = parse(arguments)",
+    )
+    return "\n    ".join(lines), f", {names}"
+
+
+def _written_code(signature: Signature) -> str:
+    """The source lines that take the return code out of the result."""
+    if not signature.has_code:
+        return "pass"
+    lines = ["code = result" if len(signature.results) == 1 else "code = result[-1]"]
+    if signature.name not in _ASK_FOR_ERRORS:
+        lines += ["if code:", "    thread.last_error = code"]
+    return "\n        ".join(lines)
+
+
+@cache
+def _compiled(parse: str, values: str, code: str) -> CodeType:
+    """The code of a call; functions with the same kinds of arguments and results share it."""
+    return compile(_CALL.format(parse=parse, values=values, code=code), __file__, "exec")
+
+
 def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]:
-    name, parse = signature.name, _parser(signature)
-    single = len(signature.results) == 1
-    has_code = signature.has_code
     zeros = tuple(_ZEROS.get(letter, 0) for letter in signature.values)
-    empty = _empty.get(name)
+    empty = _empty.get(signature.name)
 
     def refused(code: int) -> Any:
         """What the real function gives with a failure code."""
         results = [empty() if empty is not None and letter == "O" else zero
                    for letter, zero in zip(signature.values, zeros, strict=True)]  # fmt: skip
-        if has_code:
+        if signature.has_code:
             results[-1] = code
         if not results:
             return None
-        return results[0] if single else tuple(results)
+        return results[0] if len(results) == 1 else tuple(results)
 
-    def function(*arguments: Any) -> Any:
-        values = parse(arguments)
-        node = machine()
-        with node.call(name) as call:
-            try:
-                result = body(node, *values)
-            except TaskFault as fault:
-                node.report(fault.diagnosis)
-                call.code = fault.code
-                return refused(fault.code)
-            if has_code:
-                call.code = result if single else result[-1]
-            return result
-
-    return function
+    parse, values = _written_parse(signature)
+    names: dict[str, Any] = {
+        "BATCH": BATCH,
+        "TaskFault": TaskFault,
+        "body": body,
+        "cost": call_ns(signature.name),
+        "getframe": sys._getframe,
+        "machine": machine,
+        "name": signature.name,
+        "nodes": nodes,
+        "parse": _parser(signature),
+        "refused": refused,
+    }
+    exec(_compiled(parse, values, _written_code(signature)), names)
+    bound: Callable[..., Any] = names["function"]
+    # A code object of its own: what the interpreter learns about one function's globals is wrong for another's.
+    bound.__code__ = bound.__code__.replace(co_name=signature.name.rpartition(".")[2])
+    return bound
 
 
 def listing(names: list[str]) -> list[str]:

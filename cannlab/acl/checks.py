@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from cannlab.errors import diagnose
 from cannlab.machine import Context, Device, Event, Machine, Stream, TaskFault
+from cannlab.machine.requested_faults import check_alive
 
 T = TypeVar("T")
 
@@ -16,17 +17,29 @@ class Refused(TaskFault):
 
 def refuse(m: Machine, rule: str, **facts: Any) -> Refused:
     """The refusal of a call: rule and facts; the function's name and the learner's line are added."""
-    call = m.thread.call
-    facts.setdefault("function", call.name if call is not None else "")
+    facts.setdefault("function", m.thread.function)
     return Refused(diagnose(rule, where=m.here().place, **facts))
 
 
 KIND_NAMES: dict[type, str] = {Stream: "stream", Event: "event", Context: "context"}
+DESTROYERS: dict[type, str] = {
+    Stream: "acl.rt.destroy_stream",
+    Event: "acl.rt.destroy_event",
+    Context: "acl.rt.destroy_context",
+}
+"""Which function destroys the objects of a class."""
 
 
-def name_kind(kind: type, name: str) -> None:
-    """How diagnoses call the objects of a class."""
+def name_kind(kind: type, name: str, destroyer: str = "") -> None:
+    """How diagnoses call the objects of a class, and the pyACL function that destroys them."""
     KIND_NAMES[kind] = name
+    if destroyer:
+        DESTROYERS[kind] = destroyer
+
+
+def opened(m: Machine, item: object) -> int:
+    """A handle for an object that the program has to destroy."""
+    return m.handles.open(item, m.here())
 
 
 def take(m: Machine, handle: int, kind: type[T]) -> T:
@@ -36,8 +49,8 @@ def take(m: Machine, handle: int, kind: type[T]) -> T:
         Refused: ``runtime.null_handle``, ``runtime.stale_handle`` or ``runtime.bad_handle``, all 100000. The real
             module has no table of handles and crashes on the last two; a code is cannlab's choice.
     """
-    found = m.handles.get(handle, kind)
-    if found is not None:
+    found = m.handles.objects.get(handle)
+    if isinstance(found, kind):
         return found
     name = KIND_NAMES.get(kind, kind.__name__)
     if handle == 0:
@@ -51,9 +64,11 @@ def take(m: Machine, handle: int, kind: type[T]) -> T:
 
 def current_context(m: Machine) -> Context:
     """The calling thread's context. Raises Refused ``runtime.no_context`` (107002)."""
-    context = m.thread.context
+    context = m.clock.thread.context
     if context is None or not context.alive:
-        raise refuse(m, "runtime.no_context")
+        if m.default_device is None:
+            raise refuse(m, "runtime.no_context")
+        context = m.thread.context = m.devices[m.default_device].default_context()
     return context
 
 
@@ -64,9 +79,12 @@ def take_stream(m: Machine, handle: int) -> Stream:
         Refused: 107002 without context, 107003 for a stream of another context, 100000 for no stream.
     """
     context = current_context(m)
+    if context.device.lost:
+        check_alive(context.device, m.here().place)
     if handle == 0:
         return context.default_stream
-    stream = take(m, handle, Stream)
+    found = m.handles.objects.get(handle)
+    stream = found if isinstance(found, Stream) else take(m, handle, Stream)
     if stream.context is not context:
         raise refuse(m, "runtime.stream_context")
     return stream
@@ -74,7 +92,8 @@ def take_stream(m: Machine, handle: int) -> Stream:
 
 def take_event(m: Machine, handle: int) -> Event:
     """An event."""
-    return take(m, handle, Event)
+    found = m.handles.objects.get(handle)
+    return found if isinstance(found, Event) else take(m, handle, Event)
 
 
 def take_device(m: Machine, index: int) -> Device:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from cannlab.acl.leaks import handle_leaks, model_leaks
+from cannlab.acl.plog import write_diagnosis
 
 if TYPE_CHECKING:
     from cannlab.machine import Machine
@@ -29,5 +33,7 @@ def acl_state(m: Machine) -> AclState:
     state = m.faces.get("acl")
     if state is None:
         state = m.faces["acl"] = AclState()
+        m.report_listeners.append(write_diagnosis)
+        m.leak_finders += [partial(handle_leaks, m), partial(model_leaks, m, state.models)]
     assert isinstance(state, AclState)
     return state

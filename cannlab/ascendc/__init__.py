@@ -8,34 +8,79 @@ from __future__ import annotations
 from typing import Any
 
 from cannlab.ascendc.language.basic.block_sync import data_sync_barrier, pipe_barrier, set_flag, wait_flag
+from cannlab.ascendc.language.basic.cache import (
+    data_cache_clean_and_invalid,
+    data_cache_preload,
+    get_icache_preload_status,
+    icache_preload,
+)
 from cannlab.ascendc.language.basic.common import (
     ascend_is_aic,
     ascend_is_aiv,
+    get_store_atomic_config,
     init_soc_state,
+    metrics_prof_start,
+    metrics_prof_stop,
     reset_mask,
     set_atomic_add,
     set_atomic_max,
     set_atomic_min,
     set_atomic_none,
+    set_atomic_type,
+    set_hf32_mode,
+    set_hf32_trans_mode,
     set_mask_count,
     set_mask_norm,
+    set_mm_layout_transform,
+    set_store_atomic_config,
     set_vector_mask,
 )
 from cannlab.ascendc.language.basic.data_copy import data_copy, data_copy_pad, set_pad_value
-from cannlab.ascendc.language.basic.dump_tensor import dump_tensor, print_time_stamp, printf
+from cannlab.ascendc.language.basic.dump_tensor import dump_acc_chk_point, dump_tensor, print_time_stamp, printf
+from cannlab.ascendc.language.basic.fixpipe import fixpipe, set_fix_pipe_pre_quant_flag
+from cannlab.ascendc.language.basic.mm import (
+    init_const_value,
+    load_data,
+    load_data_with_transpose,
+    mmad,
+    set_load_data_boundary,
+)
+from cannlab.ascendc.language.basic.proposal import (
+    get_mrg_sort_result,
+    get_sort_len,
+    get_sort_offset,
+    mrg_sort,
+    mrg_sort4,
+    proposal_concat,
+    proposal_extract,
+    rp_sort16,
+    sort,
+    sort32,
+)
+from cannlab.ascendc.language.basic.scalar import (
+    count_bits_cnt_same_as_sign_bit,
+    scalar_cast,
+    scalar_count_leading_zero,
+    scalar_get_count_of_value,
+    scalar_get_sff_value,
+)
 from cannlab.ascendc.language.basic.sys_var import (
+    get_arch_version,
     get_block_idx,
     get_block_num,
     get_data_block_size_in_bytes,
     get_sub_block_idx,
     get_sub_block_num,
+    get_system_cycle,
     get_task_ratio,
     trap,
 )
 from cannlab.ascendc.language.basic.vec_binary import (
     add,
+    add_deq_relu,
     add_relu,
     add_relu_cast,
+    bilinear_interpolation,
     bitwise_and,
     bitwise_or,
     div,
@@ -62,7 +107,13 @@ from cannlab.ascendc.language.basic.vec_binary_scalar import (
 )
 from cannlab.ascendc.language.basic.vec_cmpsel import compare, compare_scalar, get_cmp_mask, select, set_cmp_mask
 from cannlab.ascendc.language.basic.vec_duplicate import brcb, copy, duplicate
-from cannlab.ascendc.language.basic.vec_gather import gather, gather_mask, gatherb, scatter
+from cannlab.ascendc.language.basic.vec_gather import (
+    gather,
+    gather_mask,
+    gatherb,
+    get_gather_mask_remain_count,
+    scatter,
+)
 from cannlab.ascendc.language.basic.vec_reduce import (
     block_reduce_max,
     block_reduce_min,
@@ -76,71 +127,100 @@ from cannlab.ascendc.language.basic.vec_reduce import (
     whole_reduce_min,
     whole_reduce_sum,
 )
+from cannlab.ascendc.language.basic.vec_transpose import trans_data_to_5hd, transpose
 from cannlab.ascendc.language.basic.vec_unary import abs, bitwise_not, exp, ln, reciprocal, relu, rsqrt, sqrt
-from cannlab.ascendc.language.basic.vec_vconv import cast, set_deq_scale
-from cannlab.ascendc.language.core.array import Array, array
+from cannlab.ascendc.language.basic.vec_vconv import cast, cast_deq, set_deq_scale
+from cannlab.ascendc.language.core.array import array
 from cannlab.ascendc.language.core.constexpr import ConstExpr
-from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
+from cannlab.ascendc.language.core.dtype import DataType
+from cannlab.ascendc.language.core.dtype import KnownTypes as _KnownTypes
 from cannlab.ascendc.language.core.enums import *  # noqa: F403 - the enumerations, all public
-from cannlab.ascendc.language.core.ir_value import GlobalAddress, PlainValue
+from cannlab.ascendc.language.core.ir_value import GlobalAddress
 from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.ops import inline, number
 from cannlab.ascendc.language.core.range import range, static_range
-from cannlab.ascendc.language.core.struct import Field, Struct, StructField
-from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
+from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, MrgSortSrcList
 from cannlab.ascendc.language.core.types import (
     BinaryRepeatParams,
     BrcbRepeatParams,
     CopyRepeatParams,
+    DataCopyCO12DstParams,
     DataCopyExtParams,
     DataCopyPadExtParams,
     DataCopyPadParams,
     DataCopyParams,
+    FixpipeConfig,
+    FixpipeParamsV220,
     GatherMaskParams,
     GatherRepeatParams,
+    InitConstValueParams,
+    LoadData2DParams,
+    LoadData2DParamsV2,
+    LoadData2dTransposeParams,
+    LoadData2dTransposeParamsV2,
+    LoadData3DParamsV1,
+    LoadData3DParamsV2,
+    LoadData3DParamsV2Pro,
+    MmadParams,
+    MrgSort4Info,
+    Nd2NzParams,
+    Nz2NdParamsFull,
     ShapeInfo,
-    TensorShape,
+    TransDataTo5HDParams,
+    TransposeParamsExt,
     UnaryRepeatParams,
+    VdeqInfo,
     get_shape_size,
 )
 from cannlab.ascendc.language.core.utils import ceildiv, static_assert
 from cannlab.ascendc.language.fwk.tpipe import TBuf, TPipe, TQue, TQueBind, get_tpipe_ptr
-from cannlab.ascendc.lib.placeholders import missing_names
-from cannlab.ascendc.runtime.jit import JITFunction, jit
+from cannlab.ascendc.lib.placeholders import missing_top
+from cannlab.ascendc.runtime.jit import jit
 
 __all__ = [
-    "Array",
-    "BaseTensor",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
     "ConstExpr",
     "CopyRepeatParams",
+    "DataCopyCO12DstParams",
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyPadParams",
     "DataCopyParams",
     "DataType",
-    "Field",
+    "FixpipeConfig",
+    "FixpipeParamsV220",
     "GatherMaskParams",
     "GatherRepeatParams",
     "GlobalAddress",
     "GlobalTensor",
-    "JITFunction",
-    "KnownTypes",
+    "InitConstValueParams",
+    "LoadData2DParams",
+    "LoadData2DParamsV2",
+    "LoadData2dTransposeParams",
+    "LoadData2dTransposeParamsV2",
+    "LoadData3DParamsV1",
+    "LoadData3DParamsV2",
+    "LoadData3DParamsV2Pro",
     "LocalMemAllocator",
     "LocalTensor",
-    "PlainValue",
+    "MmadParams",
+    "MrgSort4Info",
+    "MrgSortSrcList",
+    "Nd2NzParams",
+    "Nz2NdParamsFull",
     "ShapeInfo",
-    "Struct",
-    "StructField",
     "TBuf",
     "TPipe",
     "TQue",
     "TQueBind",
-    "TensorShape",
+    "TransDataTo5HDParams",
+    "TransposeParamsExt",
     "UnaryRepeatParams",
+    "VdeqInfo",
     "abs",
     "add",
+    "add_deq_relu",
     "add_relu",
     "add_relu_cast",
     "adds",
@@ -148,6 +228,7 @@ __all__ = [
     "ascend_is_aic",
     "ascend_is_aiv",
     "axpy",
+    "bilinear_interpolation",
     "bitwise_and",
     "bitwise_not",
     "bitwise_or",
@@ -156,18 +237,24 @@ __all__ = [
     "block_reduce_sum",
     "brcb",
     "cast",
+    "cast_deq",
     "ceildiv",
     "compare",
     "compare_scalar",
     "copy",
+    "count_bits_cnt_same_as_sign_bit",
+    "data_cache_clean_and_invalid",
+    "data_cache_preload",
     "data_copy",
     "data_copy_pad",
     "data_sync_barrier",
     "div",
     "double",
+    "dump_acc_chk_point",
     "dump_tensor",
     "duplicate",
     "exp",
+    "fixpipe",
     "float16",
     "float32",
     "float64",
@@ -177,16 +264,26 @@ __all__ = [
     "gather",
     "gather_mask",
     "gatherb",
+    "get_arch_version",
     "get_block_idx",
     "get_block_num",
     "get_cmp_mask",
     "get_data_block_size_in_bytes",
+    "get_gather_mask_remain_count",
+    "get_icache_preload_status",
+    "get_mrg_sort_result",
     "get_shape_size",
+    "get_sort_len",
+    "get_sort_offset",
+    "get_store_atomic_config",
     "get_sub_block_idx",
     "get_sub_block_num",
+    "get_system_cycle",
     "get_task_ratio",
     "get_tpipe_ptr",
     "half",
+    "icache_preload",
+    "init_const_value",
     "init_soc_state",
     "inline",
     "int8",
@@ -197,10 +294,17 @@ __all__ = [
     "jit",
     "leaky_relu",
     "ln",
+    "load_data",
+    "load_data_with_transpose",
     "max",
     "maxs",
+    "metrics_prof_start",
+    "metrics_prof_stop",
     "min",
     "mins",
+    "mmad",
+    "mrg_sort",
+    "mrg_sort4",
     "mul",
     "mul_add_dst",
     "mul_cast",
@@ -210,6 +314,8 @@ __all__ = [
     "pipe_barrier",
     "print_time_stamp",
     "printf",
+    "proposal_concat",
+    "proposal_extract",
     "range",
     "reciprocal",
     "reduce_max",
@@ -218,28 +324,44 @@ __all__ = [
     "relu",
     "repeat_reduce_sum",
     "reset_mask",
+    "rp_sort16",
     "rsqrt",
+    "scalar_cast",
+    "scalar_count_leading_zero",
+    "scalar_get_count_of_value",
+    "scalar_get_sff_value",
     "scatter",
     "select",
     "set_atomic_add",
     "set_atomic_max",
     "set_atomic_min",
     "set_atomic_none",
+    "set_atomic_type",
     "set_cmp_mask",
     "set_deq_scale",
+    "set_fix_pipe_pre_quant_flag",
     "set_flag",
+    "set_hf32_mode",
+    "set_hf32_trans_mode",
+    "set_load_data_boundary",
     "set_mask_count",
     "set_mask_norm",
+    "set_mm_layout_transform",
     "set_pad_value",
+    "set_store_atomic_config",
     "set_vector_mask",
     "shift_left",
     "shift_right",
+    "sort",
+    "sort32",
     "sqrt",
     "static_assert",
     "static_range",
     "sub",
     "sub_relu",
     "sub_relu_cast",
+    "trans_data_to_5hd",
+    "transpose",
     "trap",
     "uint8",
     "uint16",
@@ -252,10 +374,16 @@ __all__ = [
     "whole_reduce_sum",
 ]
 
-void, int8, int16, int32, int64 = KnownTypes.void, KnownTypes.int8, KnownTypes.int16, KnownTypes.int32, KnownTypes.int64
-uint8, uint16, uint32, uint64 = KnownTypes.uint8, KnownTypes.uint16, KnownTypes.uint32, KnownTypes.uint64
-float16, float32, float64 = KnownTypes.float16, KnownTypes.float32, KnownTypes.float64
-half, float_, double, int_ = KnownTypes.half, KnownTypes.float_, KnownTypes.double, KnownTypes.int_
+void, int8, int16, int32, int64 = (
+    _KnownTypes.void,
+    _KnownTypes.int8,
+    _KnownTypes.int16,
+    _KnownTypes.int32,
+    _KnownTypes.int64,
+)
+uint8, uint16, uint32, uint64 = _KnownTypes.uint8, _KnownTypes.uint16, _KnownTypes.uint32, _KnownTypes.uint64
+float16, float32, float64 = _KnownTypes.float16, _KnownTypes.float32, _KnownTypes.float64
+half, float_, double, int_ = _KnownTypes.half, _KnownTypes.float_, _KnownTypes.double, _KnownTypes.int_
 
 
 def __getattr__(name: str) -> Any:
@@ -263,4 +391,4 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module(f"cannlab.ascendc.{'language.adv' if name == 'adv' else name}")
-    return missing_names("asc", name)
+    return missing_top(name)

@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from cannlab.atc import operand_shapes
 from cannlab.atc.errors import atc_error
 from cannlab.machine import custom_ops
 from cannlab.om import DataType, dtypes
@@ -388,6 +389,10 @@ class Graph:
                     dims = self.hints.get(name, (dtype, dims))[1]
                 known = tuple(self.assumed if dim is None else dim for dim in dims or ())
                 self.types[name] = (dtype, known)
+        else:
+            said = operand_shapes.disagreement(self)
+            if said is not None:
+                raise atc_error("infer_shape", reason=said)
 
     def take_types(self, node: Node) -> None:
         """Give the outputs of an If the types of its branches' outputs, where these are known and the same."""

@@ -57,6 +57,8 @@ class Chip:
     used: int
     process: tuple[int, str, int] | None
     """(process id, name, MiB) of this process if it holds device memory."""
+    health: str = "OK"
+    """OK, or Critical for a device that ``CANNLAB_FAULT`` lost."""
 
     @property
     def rate(self) -> int:
@@ -78,17 +80,22 @@ def chips() -> tuple[soc.Soc, list[Chip]]:
     if loaded is not None:
         machine = loaded.machine()
         kind = machine.soc
-        memory = [(device.memory_total, device.memory_total - device.memory_free) for device in machine.devices]
+        memory = [
+            (device.memory_total, device.memory_total - device.memory_free, getattr(device, "lost", False))
+            for device in machine.devices
+        ]
     else:
         kind = soc.current()
-        memory = [(kind.memory_bytes, 0)] * soc.device_count()
+        memory = [(kind.memory_bytes, 0, False)] * soc.device_count()
     per_card = 2 if _two_dies(kind) else 1
     name = os.path.basename(sys.executable) or "python"
     found = []
-    for index, (total, used) in enumerate(memory):
+    for index, (total, used, lost) in enumerate(memory):
         bus = f"{index // len(_BUSES):04X}:{_BUSES[index % len(_BUSES)]}:00.0"
         process = (os.getpid(), name, used // _MIB) if used else None
-        found.append(Chip(index, index // per_card, index % per_card, bus, total // _MIB, used // _MIB, process))
+        health = "Critical" if lost else "OK"
+        chip = Chip(index, index // per_card, index % per_card, bus, total // _MIB, used // _MIB, process, health)
+        found.append(chip)
     return kind, found
 
 
@@ -114,7 +121,7 @@ def _hbm_table(kind: soc.Soc, found: list[Chip], version: str) -> Iterator[str]:
         power = "-" if chip.chip else f"{_IDLE_POWER:.1f}"
         yield _line(
             f" {chip.card:<5} {kind.npu_name:<20}",
-            f" {'OK':<14}",
+            f" {chip.health:<14}",
             f" {power:<11} {_IDLE_TEMPERATURE:<17} {0:<5}/ {0:<14}",
         )
         first = f" {chip.chip:<5} {chip.logic if dies else '':<20}"
@@ -149,7 +156,7 @@ def _ddr_table(kind: soc.Soc, found: list[Chip], version: str) -> Iterator[str]:
     for chip in found:
         yield _line(
             f" {chip.card:<7} {kind.npu_name:<22}",
-            f" {'OK':<16}",
+            f" {chip.health:<16}",
             f" {power:<12} {_IDLE_TEMPERATURE:<17} {0:<6}/ {0:<14}",
         )
         yield _line(
@@ -351,7 +358,7 @@ _CHIP_TYPES: dict[str, Callable[[soc.Soc, Chip], list[tuple[str, object]] | str]
     "common": _common,
     "power": _power,
     "temp": lambda kind, chip: [("NPU Temperature (C)" if _has_hbm(kind) else "Temperature (C)", _IDLE_TEMPERATURE)],
-    "health": lambda kind, chip: [("Health Status", "OK"), ("Error Code", "NA"), ("Error Information", "NA")],
+    "health": lambda kind, chip: [("Health Status", chip.health), ("Error Code", "NA"), ("Error Information", "NA")],
     "proc-mem": _process_memory,
 }
 

@@ -601,7 +601,9 @@ class Judge:
         if first.difference is not None:
             return self._wrong(first, first.difference)
         fact = next(fact for fact in first.facts if not fact.ok)
-        return diagnose("course.requirement", text=fact.text[:1].upper() + fact.text[1:], do=fact.do)
+        # Without a reference nobody has said that the result is right.
+        rule = "course.not_fulfilled" if self.check.reference is None else "course.requirement"
+        return diagnose(rule, text=fact.text[:1].upper() + fact.text[1:], do=fact.do)
 
     def _ended(self, attempt: Attempt, outcome: Outcome) -> Diagnosis:
         limits = self.limits

@@ -134,9 +134,9 @@ def _prepare(layout: Layout, client: Client, exercise: str) -> _Prepared:
         )
         return _Prepared(exercise, file, loaded.part.cell, {}, (), (problem,))
     try:
-        found = mutations.mutants(solution)
+        found = mutations.mutants(mutations.plain(solution))
     except SyntaxError as wrong:
-        # A cell with magics: there is nothing that Python's grammar could take apart.
+        # A cell with other magics: there is nothing that Python's grammar could take apart.
         return _Prepared(exercise, file, ready.cell, {}, (), (ready.problem(wrong.lineno or 1, "is no plain Python"),))
     jobs = tuple(_Job(exercise, mutant, seconds) for mutant in found)
     return _Prepared(exercise, file, ready.cell, ready.skips, jobs)

@@ -103,6 +103,11 @@ def mutants(source: str) -> list[Mutant]:
     return found
 
 
+def plain(source: str) -> str:
+    """The cell with its lines ``!command`` written as Python, so that their words can be changed."""
+    return re.sub(r"^!(.+?)\s*$", lambda line: f"get_ipython().system({line.group(1)!r})", source, flags=re.MULTILINE)
+
+
 def skips(source: str) -> dict[int, str]:
     """Lines that carry ``# mutate: skip REASON``, with the reason."""
     marked = ((number, SKIP.search(line)) for number, line in enumerate(source.splitlines(), 1))

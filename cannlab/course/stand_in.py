@@ -24,6 +24,10 @@ def program(words: list[str]) -> int:
         return ending.code if isinstance(ending.code, int) else int(ending.code is not None)
 
 
+SHELL = frozenset(";|&<>")
+"""Outside quotes these end a command or send its output elsewhere."""
+
+
 class StandIn:
     """Answers to ``get_ipython()``: %load_ext, %matplotlib, %%writefile and !atc, !msprof, !npu-smi."""
 
@@ -50,6 +54,11 @@ class StandIn:
     def system(self, line: str) -> None:
         """A line that begins with '!'."""
         words = shlex.split(line)
+        ending = next(
+            (part for part in shlex.shlex(line, posix=True, punctuation_chars=";|&<>") if part[:1] in SHELL), ""
+        )
+        if ending:
+            raise PermissionError(f"!{line.strip()}: {ending} outside quotes is the shell's; put the value in quotes")
         if not words or words[0] not in PROGRAMS:
             raise PermissionError(f"!{line.strip()}: only {', '.join(PROGRAMS)} run here")
         self.user_ns["_exit_code"] = program(words)

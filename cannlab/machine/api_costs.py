@@ -70,6 +70,17 @@ KERNEL_LAUNCH = 5_000
 """Host time to queue one kernel."""
 
 
+DVPP_LAUNCH = 30_000
+"""From the start of work of DVPP to its first pixel. Assumed."""
+DVPP_PIXEL_PS = {"VPC": 400, "JPEGD": 700, "JPEGE": 1_000, "PNGD": 4_000}
+"""Time of a pixel, ps, by unit: some hundred 1080p pictures a second each. Assumed."""
+
+
+def dvpp_ns(unit: str, pixels: int) -> int:
+    """Duration of work of DVPP on so many pixels."""
+    return DVPP_LAUNCH + pixels * DVPP_PIXEL_PS[unit] // 1000
+
+
 def transfer_ns(count: int, *, pinned: bool) -> int:
     """Duration of a copy of ``count`` bytes between host and device."""
     penalty = 1 if pinned else PAGEABLE_PENALTY

@@ -57,22 +57,11 @@ class Block:
         copies: asynchronous copies that were queued with it (pinned memory only).
     """
 
-    __slots__ = (
-        "capacity",
-        "copies",
-        "device",
-        "footprint",
-        "freed",
-        "kind",
-        "live",
-        "made",
-        "mapping",
-        "number",
-        "offset",
-        "reported",
-        "size",
-        "start",
-    )
+    # What every new block has in common stands on the class: an attribute less to set at each allocation.
+    freed: Spot | None = None
+    live = True
+    reported = False
+    copies: list[tuple[Task, int, int, bool]] | None = None
 
     def __init__(
         self,
@@ -96,10 +85,6 @@ class Block:
         self.device = device
         self.number = number
         self.made = made
-        self.freed: Spot | None = None
-        self.live = True
-        self.reported = False
-        self.copies: list[tuple[Task, int, int, bool]] | None = None
 
     @property
     def on_host(self) -> bool:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 class Call:
     """A call in progress (``with machine.call(name) as call``). Set ``call.code`` to what it returns.
 
-    The call's cost is added to the thread's clock when it is entered; what it waits for comes on top.
+    The call's cost is added to the thread's clock when it is entered; what it waits for comes on top. The acl face does
+    the same in line, because a call there has to cost little (``cannlab.acl.binding``).
     """
 
-    __slots__ = ("_machine", "_outer", "code", "name", "spot", "start", "thread")
+    __slots__ = ("_machine", "_outer", "code", "name", "start", "thread")
 
     thread: HostThread
-    spot: Spot
     start: int
 
     def __init__(self, machine: Machine, name: str) -> None:
@@ -35,9 +35,8 @@ class Call:
         clock = machine.clock
         thread = self.thread = clock.thread
         clock.enter(thread)
-        self.spot = machine.spots.caller(2)
-        self._outer = thread.call
-        thread.call = self
+        self._outer: tuple[str, Spot | None] = (thread.function, thread.spot)
+        thread.function, thread.spot = self.name, machine.spots.caller(2)
         start = self.start = thread.now
         thread.now = start + call_ns(self.name)
         return self
@@ -46,9 +45,10 @@ class Call:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         machine, thread = self._machine, self.thread
-        file, line, _ = self.spot
+        assert thread.spot is not None
+        file, line, _ = thread.spot
         record = machine.record
         number = record.strings.number(self.name)
         record.calls.append(thread.index, number, self.start, thread.now, self.code, file, line)
-        thread.call = self._outer
+        thread.function, thread.spot = self._outer
         machine.clock.leave(thread)

@@ -18,8 +18,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cannlab.machine.calls import Call
     from cannlab.machine.context import Context
+    from cannlab.machine.spots import Spot
 
 PATIENCE = 0.02
 """Real seconds without progress after which a thread counts as parked."""
@@ -39,25 +39,29 @@ class ThreadState(IntEnum):
 class HostThread:
     """One host thread: its clock (ns), its current context, the messages of its last errors.
 
-    ``index`` is the order of creation; ``ident`` the thread's id as ``acl.util.start_thread`` returns it.
+    ``index`` is the order of creation; ``ident`` the thread's id as ``acl.util.start_thread`` returns it; ``function``
+    and ``spot`` are the name and the learner's line of the call in progress ("" and None without one).
     """
 
     __slots__ = (
         "__weakref__",
         "_python",
-        "call",
         "calls",
         "context",
         "deadline",
         "depth",
+        "function",
         "hooked",
         "ident",
         "index",
+        "last_error",
+        "last_task",
         "messages",
         "now",
         "parked",
         "seen",
         "since",
+        "spot",
         "state",
         "wake",
     )
@@ -67,7 +71,10 @@ class HostThread:
         self.now = now
         self.context: Context | None = None
         self.messages: list[str] = []
-        self.call: Call | None = None
+        self.last_error = 0
+        self.last_task = 0
+        self.function = ""
+        self.spot: Spot | None = None
         self.calls = 0
         self.ident = 0
         self.state = ThreadState.RUNNING
@@ -113,14 +120,18 @@ class HostThread:
 
 
 class Clock:
-    """All host threads of a machine, and the one lock that a call holds."""
+    """All host threads of a machine, and the one lock that a call holds.
+
+    ``crowd`` is True while more than one thread lives; ``local.thread`` is the calling thread's HostThread, once known.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
+        self.acquire, self.release = self.lock.acquire, self.lock.release
         self.threads: list[HostThread] = []
         self._changed = threading.Condition(self.lock)
-        self._local = threading.local()
-        self._crowd = False
+        self.local = threading.local()
+        self.crowd = False
 
     # -- threads -------------------------------------------------------------------------------------
 
@@ -128,20 +139,20 @@ class Clock:
     def thread(self) -> HostThread:
         """The calling thread's HostThread; made at the first use."""
         try:
-            return self._local.thread  # type: ignore[no-any-return]
+            return self.local.thread  # type: ignore[no-any-return]
         except AttributeError:
             return self._register()
 
     def known(self) -> HostThread | None:
         """The calling thread's HostThread, if it ever used the machine."""
-        return getattr(self._local, "thread", None)
+        return getattr(self.local, "thread", None)
 
     def _register(self) -> HostThread:
         with self.lock:
             thread = self.expect(0)
             thread.bind(threading.current_thread())
             thread.hooked = threading.current_thread() is threading.main_thread()
-        self._local.thread = thread
+        self.local.thread = thread
         return thread
 
     def expect(self, now: int) -> HostThread:
@@ -149,7 +160,7 @@ class Clock:
         with self.lock:
             thread = HostThread(len(self.threads), now)
             self.threads.append(thread)
-            self._crowd = sum(other.alive for other in self.threads) > 1
+            self.crowd = sum(other.alive for other in self.threads) > 1
             return thread
 
     def start(self, thread: HostThread) -> None:
@@ -157,14 +168,14 @@ class Clock:
         with self.lock:
             thread.bind(threading.current_thread())
             thread.hooked = True
-            self._local.thread = thread
+            self.local.thread = thread
 
     def end(self, thread: HostThread) -> None:
         """Called when a Python thread ends."""
         with self.lock:
             thread.state = ThreadState.DONE
             thread.context = None
-            self._crowd = sum(other.alive for other in self.threads) > 1
+            self.crowd = sum(other.alive for other in self.threads) > 1
             self._changed.notify_all()
 
     def by_ident(self, ident: int) -> HostThread | None:
@@ -181,18 +192,22 @@ class Clock:
         self.lock.acquire()
         thread.depth += 1
         thread.calls += 1
-        if self._crowd and thread.depth == 1:
-            try:
-                thread.parked = False
-                self.wait(thread, lambda: thread.now)
-            except BaseException:
-                self.leave(thread)
-                raise
+        if self.crowd and thread.depth == 1:
+            self.take_turn(thread)
+
+    def take_turn(self, thread: HostThread) -> None:
+        """Wait, with the lock, until no other thread is behind; a call that is interrupted here never began."""
+        try:
+            thread.parked = False
+            self.wait(thread, lambda: thread.now)
+        except BaseException:
+            self.leave(thread)
+            raise
 
     def leave(self, thread: HostThread) -> None:
         """End a call."""
         thread.depth -= 1
-        if self._crowd and thread.depth == 0:
+        if self.crowd and thread.depth == 0:
             self._changed.notify_all()
         self.lock.release()
 
@@ -209,7 +224,7 @@ class Clock:
         for _ in range(depth):
             self.lock.acquire()
         thread.depth = depth
-        if self._crowd:
+        if self.crowd:
             self.wait(thread, lambda: thread.now)
 
     def wait(self, thread: HostThread, wake: Callable[[], int | None], deadline: int | None = None) -> bool:
@@ -243,7 +258,7 @@ class Clock:
 
     def notify(self) -> None:
         """Something happened that a waiting thread may need."""
-        if self._crowd:
+        if self.crowd:
             self._changed.notify_all()
 
     def _others_before(self, thread: HostThread, due: int, began: float) -> bool:

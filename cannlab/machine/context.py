@@ -14,7 +14,7 @@ class Context:
     """A context of a device. The primary one is made by setting the device and is shared by threads.
 
     ``failed`` is the code of the first failed task (for streams that stop on failure); ``handle`` and
-    ``default_handle`` are what a face gave out for it and for its default stream.
+    ``default_handle`` are what a face gave out for it and for its default stream; ``options`` its system parameters.
     """
 
     def __init__(self, device: Device, *, primary: bool = False) -> None:
@@ -24,6 +24,7 @@ class Context:
         self.failed = 0
         self.handle = 0
         self.default_handle = 0
+        self.options: dict[int, int] = {}
         self.streams: list[Stream] = []
         self.default_stream = self.create_stream()
 

@@ -10,7 +10,6 @@ from cannlab.errors import diagnose
 from cannlab.machine import api_costs
 from cannlab.machine.engines import Engine
 from cannlab.machine.faults import MemoryFault
-from cannlab.machine.tasks import NOTHING
 from cannlab.machine.work import Work
 from cannlab.trace import TaskKind
 
@@ -30,6 +29,8 @@ class Direction(IntEnum):
     HOST_TO_BUF_TO_DEVICE = 5
 
 
+_SLICED = 64 << 10
+"""Copies up to this many bytes are cheaper by slices of memoryviews."""
 # By direction, as tuples: hashing an enum member is slow.
 DIRECTION_NAMES = ("0 (host to host)", "1 (host to device)", "2 (device to host)", "3 (device to device)")
 _DIRECTIONS = tuple(Direction)
@@ -56,7 +57,9 @@ class Copy:
         to = self.destination = m.memory.resolve(destination, count, write=True)
         by = self.source = m.memory.resolve(source, count)
         actual = (0 if by.on_host else 2) + (0 if to.on_host else 1)
-        self.pageable = (to.block is None) or (by.block is None)
+        self.pageable = (to.block is None and not m.memory.is_registered(destination, count)) or (
+            by.block is None and not m.memory.is_registered(source, count)
+        )
         """One side is ordinary host memory: hardware makes such a copy synchronous."""
         if direction != actual and direction is not Direction.DEFAULT:
             self._correct(direction, actual)
@@ -67,6 +70,7 @@ class Copy:
             if block is not None and block.device >= 0:
                 if self.device >= 0 and block.device != self.device:
                     self.kind = TaskKind.COPY_P2P
+                    self._check_peers(self.device, block.device)
                 self.device = block.device
 
     @property
@@ -76,11 +80,13 @@ class Copy:
             return api_costs.host_copy_ns(self.count)
         if self.kind is TaskKind.COPY_D2D:
             return api_costs.device_copy_ns(self.count, self._m.soc)
-        return api_costs.transfer_ns(self.count, pinned=not self.pageable)
+        return api_costs.transfer_ns(self.count, pinned=not self.pageable) * self._m.requested.link_factor(self.device)
 
     def now(self) -> None:
         """Copy at once: the calling thread waits for the engine and the copy, and for no stream."""
         m = self._m
+        if m.requested.faults and self.device >= 0:
+            m.requested.on_task(m.devices[self.device], self.kind, "", "Memcpy", m.here().place)
         m.memory.check_reuse(self.destination, writing=True)
         m.memory.check_reuse(self.source, writing=False)
         ctypes.memmove(self._destination, self._source, self.count)
@@ -116,6 +122,14 @@ class Copy:
         ctypes.memmove(self._destination, self._source, self.count)
         return Work(self.ns)
 
+    def _check_peers(self, first: int, second: int) -> None:
+        """Two devices copy only where one of them was given access to the other."""
+        devices = self._m.devices
+        if second not in devices[first].peers and first not in devices[second].peers:
+            raise MemoryFault(
+                diagnose("memory.no_peer_access", where=self._m.here().place, source=first, destination=second)
+            )
+
     def _correct(self, direction: Direction, actual: int) -> None:
         """The direction does not fit the pointers: report it, or refuse it if the driver cannot know better."""
         said = Direction.HOST_TO_DEVICE if direction is Direction.HOST_TO_BUF_TO_DEVICE else direction
@@ -137,6 +151,41 @@ class Copy:
         if self.pageable:
             raise MemoryFault(diagnosis)
         self._m.report(diagnosis)
+
+
+def copy_now(m: Machine, destination: int, source: int, count: int, direction: int) -> None:
+    """Copy at once. Raises as :class:`Copy`.
+
+    The usual copy, between the starts of a device's and a pinned allocation, needs none of the doubts of ``Copy``: what
+    is looked at here is all that ``Copy`` would look at in that case.
+    """
+    blocks = m.memory.blocks.by_start
+    to, by = blocks.get(destination), blocks.get(source)
+    if (
+        to is None
+        or by is None
+        or not to.live
+        or not by.live
+        or count > to.size
+        or count > by.size
+        or to.copies is not None
+        or by.copies is not None
+        or m.requested.faults
+        or count > _SLICED
+        or direction != (0 if by.device < 0 else 2) + (0 if to.device < 0 else 1)
+        or not (by.device < 0 or to.device < 0)
+        or by.device == to.device
+    ):
+        Copy(m, destination, source, count, _DIRECTIONS[direction]).now()
+        return
+    assert to.mapping is not None
+    assert by.mapping is not None
+    # A slice costs a third of a call through ctypes.
+    first, second = to.offset, by.offset
+    to.mapping.view[first : first + count] = by.mapping.view[second : second + count]
+    kind, engine = _KINDS[direction]
+    device = by.device if to.device < 0 else to.device
+    _spend(m, device, kind, "Memcpy", engine, api_costs.transfer_ns(count, pinned=True), count)
 
 
 def fill_now(m: Machine, address: int, value: int, count: int) -> None:
@@ -175,16 +224,5 @@ def _spend(m: Machine, device: int, kind: TaskKind, name: str, engine: Engine, n
     queued = thread.now
     start = m.devices[device].occupy(engine, queued, ns) if device >= 0 else queued
     thread.now = start + ns
-    m.record_work(
-        device,
-        -1,
-        kind,
-        name,
-        start,
-        thread.now,
-        NOTHING,
-        queued=queued,
-        spot=m.here(),
-        core_type="MEMCPY",
-        bytes=count,
-    )
+    spot = thread.spot or m.here()
+    m.record_simple(device, -1, kind, name, "", "MEMCPY", queued, start, thread.now, count, 0, spot)

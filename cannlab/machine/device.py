@@ -21,6 +21,8 @@ class Device:
         memory_total, memory_used: bytes of its HBM or DDR.
         references: how many set_device calls are not yet reset.
         primary: the context that set_device made, while there is one.
+        peers: devices whose memory it may use. lost: it no longer answers.
+        core_limits: how many cores of a kind programs may use, where that was limited.
     """
 
     def __init__(self, machine: Machine, index: int) -> None:
@@ -35,6 +37,9 @@ class Device:
         self.streams = 0
         self.events = 0
         self.event_numbers = 0
+        self.peers: set[int] = set()
+        self.core_limits: dict[int, int] = {}
+        self.lost = False
         self._stream_numbers = 0
         self._timelines = [Timeline() for _ in Engine]
 
@@ -69,12 +74,16 @@ class Device:
         self.contexts.append(context)
         return context
 
-    def retain(self) -> Context:
-        """Count one more user of the primary context; makes it at the first use."""
-        self.references += 1
+    def default_context(self) -> Context:
+        """The primary context, made at the first use and counted for nobody."""
         if self.primary is None:
             self.primary = self.create_context(primary=True)
         return self.primary
+
+    def retain(self) -> Context:
+        """Count one more user of the primary context; makes it at the first use."""
+        self.references += 1
+        return self.default_context()
 
     def release(self, *, force: bool = False) -> int:
         """Count one user less; at 0 (or when forced) wait for the tasks and destroy the primary context."""
@@ -86,4 +95,4 @@ class Device:
 
     def occupy(self, engine: Engine, ready: int, ns: int) -> int:
         """Grant an engine for ``ns`` from ``ready`` on; returns the start (ns)."""
-        return ready if engine is Engine.NONE else self._timelines[engine].grant(ready, ns)
+        return self._timelines[engine].grant(ready, ns) if engine else ready

@@ -12,6 +12,7 @@ from cannlab.machine.blocks import FREERS, KIND_NAMES, MAKERS, Block, MemoryKind
 from cannlab.machine.faults import MemoryFault
 from cannlab.machine.host_memory import HostMemory, HostRange
 from cannlab.machine.pages import PAGE, Mapping, poison
+from cannlab.trace.tables import BATCH
 
 if TYPE_CHECKING:
     from cannlab.machine.device import Device
@@ -86,6 +87,8 @@ class Memory:
         self._quarantined = 0
         self._reusable: dict[int, list[Block]] = {}
         self._reusable_bytes = 0
+        self.registered: dict[int, int] = {}
+        """Host memory that the program registered: size by address."""
 
     # -- allocating ----------------------------------------------------------------------------------
 
@@ -105,43 +108,91 @@ class Memory:
                 (207001) if this machine has no room for it.
         """
         machine = self._machine
-        spot = machine.here()
-        capacity = (size + 31) // 32 * 32 + (padding if device is not None else 0)
-        if device is not None and capacity > device.memory_free:
-            raise MemoryFault(
-                diagnose(
-                    "memory.out_of_memory",
-                    where=spot.place,
-                    size=size,
-                    kind=KIND_NAMES[kind],
-                    device=device.index,
-                    free=device.memory_free,
-                    total=device.memory_total,
-                )
-            )
-        self._allocations += 1
+        thread = machine.clock.thread
+        spot = thread.spot or machine.here()
+        capacity = (size + 31) // 32 * 32
+        index = -1
+        if device is not None:
+            capacity += padding
+            index = device.index
+            if machine.requested.faults:
+                machine.requested.on_allocate(device, size, spot.place)
+            if capacity > device.memory_total - device.memory_used:
+                raise self._full(size, device, KIND_NAMES[kind])
+        self._allocations = number = self._allocations + 1
         mapping, offset, footprint = self._find_room(capacity, alignment, size, spot)
-        block = Block(
-            mapping,
-            offset,
-            size,
-            capacity,
-            footprint,
-            kind,
-            device.index if device is not None else -1,
-            self._allocations,
-            spot,
-        )
-        self.blocks.add(block)
         if device is not None:
             device.memory_used += capacity
-        self._note(block, size, spot)
+        block = Block(mapping, offset, size, capacity, footprint, kind, index, number, spot)
+        blocks, start = self.blocks.by_start, block.start
+        if start in blocks:
+            blocks[start] = block
+        else:
+            self.blocks.add(block)
+        self._note(block, size, spot, thread.now)
         return block
+
+    def _full(self, size: int, device: Device, kind: str) -> MemoryFault:
+        return MemoryFault(
+            diagnose(
+                "memory.out_of_memory",
+                where=self._machine.here().place,
+                size=size,
+                kind=kind,
+                device=device.index,
+                free=device.memory_free,
+                total=device.memory_total,
+            )
+        )
+
+    # -- memory without an address of its own ---------------------------------------------------------
+
+    def take(self, size: int, device: Device, kind: str) -> None:
+        """Take bytes of a device that get their address later. Raises MemoryFault ``memory.out_of_memory``."""
+        if size > device.memory_free:
+            raise self._full(size, device, kind)
+        device.memory_used += size
+
+    def reserve(self, mapping: Mapping) -> Block:
+        """Enter addresses that have no memory yet: whoever uses them gets ``memory.not_mapped``."""
+        self.blocks.clear(mapping.address, mapping.address + mapping.size)
+        return self._enter(mapping, mapping.size, -1, live=False)
+
+    def adopt(self, mapping: Mapping, size: int, device: int) -> Block:
+        """Make the start of a mapping the memory of a device; its bytes were taken before."""
+        return self._enter(mapping, size, device, live=True)
+
+    def disown(self, block: Block) -> None:
+        """The inverse of :meth:`adopt`: the addresses are reserved again."""
+        block.live = False
+        assert block.mapping is not None
+        poison(block.mapping, block.offset, block.capacity)
+        self.reserve(block.mapping)
+
+    def _enter(self, mapping: Mapping, size: int, device: int, *, live: bool) -> Block:
+        self._allocations += 1
+        here = self._machine.here()
+        block = Block(mapping, 0, size, size, mapping.size, MemoryKind.DEVICE, device, self._allocations, here)
+        block.live, block.reported = live, True
+        self.blocks.add(block)
+        return block
+
+    def register_host(self, address: int, size: int) -> None:
+        """Host memory of the program counts as pinned from now on."""
+        self.registered[address] = size
+
+    def unregister_host(self, address: int) -> None:
+        """The inverse of :meth:`register_host`; KeyError for an address that is not registered."""
+        del self.registered[address]
+
+    def is_registered(self, address: int, size: int) -> bool:
+        """True if registered memory holds [address, address + size)."""
+        return any(start <= address and address + size <= start + count for start, count in self.registered.items())
 
     def _find_room(self, capacity: int, alignment: int, size: int, spot: Spot) -> tuple[Mapping, int, int]:
         """A mapping, an offset in it and the bytes used up there."""
         small = capacity <= SMALL
-        unit = max(alignment, ALIGNMENT)
+        unit = alignment if alignment > ALIGNMENT else ALIGNMENT
         footprint = (capacity + unit - 1) // unit * unit if small else (capacity + PAGE - 1) // PAGE * PAGE
         waiting = self._reusable.get(footprint)
         if waiting:
@@ -161,13 +212,16 @@ class Memory:
 
     def _map(self, size: int, wanted: int, spot: Spot) -> Mapping:
         try:
-            return Mapping(size)
+            made = Mapping(size)
         except (MemoryError, OSError, OverflowError, ValueError):
             self.release_freed()
-        try:
-            return Mapping(size)
-        except (MemoryError, OSError, OverflowError, ValueError):
-            raise MemoryFault(diagnose("memory.host_exhausted", where=spot.place, size=wanted)) from None
+            try:
+                made = Mapping(size)
+            except (MemoryError, OSError, OverflowError, ValueError):
+                raise MemoryFault(diagnose("memory.host_exhausted", where=spot.place, size=wanted)) from None
+        # The host may give addresses that it took back before.
+        self.blocks.clear(made.address, made.address + made.size)
+        return made
 
     # -- freeing -------------------------------------------------------------------------------------
 
@@ -178,6 +232,12 @@ class Memory:
             MemoryFault: ``memory.double_free``, ``memory.wrong_free``, ``memory.free_inside`` or
                 ``memory.free_unknown``; nothing is freed then.
         """
+        block = self.blocks.by_start.get(address)
+        if block is not None and block.live and block.kind in kinds:
+            if block.copies is not None:
+                self._check_copies(block, 0, block.capacity, "freed", writing=True)
+            self.retire(block)
+            return
         spot = self._machine.here()
         block = self.blocks.find(address)
         if block is None:
@@ -198,34 +258,31 @@ class Memory:
                     right=FREERS[block.kind],
                 )
             )
-        if address != block.start:
-            raise MemoryFault(
-                diagnose(
-                    "memory.free_inside",
-                    where=spot.place,
-                    others=_others(block),
-                    memory=block.name,
-                    offset=address - block.start,
-                )
+        raise MemoryFault(
+            diagnose(
+                "memory.free_inside",
+                where=spot.place,
+                others=_others(block),
+                memory=block.name,
+                offset=address - block.start,
             )
-        if block.copies is not None:
-            self._check_copies(block, 0, block.capacity, "freed", writing=True)
-        self.retire(block)
+        )
 
     def retire(self, block: Block) -> None:
         """Mark a live block freed, poison it and put it into quarantine."""
         machine = self._machine
-        spot = machine.here()
+        thread = machine.clock.thread
+        spot = thread.spot or machine.here()
         block.live = False
         block.freed = spot
         if block.device >= 0:
             machine.devices[block.device].memory_used -= block.capacity
         assert block.mapping is not None
         poison(block.mapping, block.offset, block.capacity)
-        self._note(block, -block.size, spot)
+        self._note(block, -block.size, spot, thread.now)
         self._quarantine.append(block)
         self._quarantined += block.footprint
-        if self._quarantined > QUARANTINE_BYTES or len(self._quarantine) > QUARANTINE_BLOCKS:
+        if len(self._quarantine) > QUARANTINE_BLOCKS or self._quarantined > QUARANTINE_BYTES:
             self._relieve()
 
     def _relieve(self) -> None:
@@ -299,6 +356,8 @@ class Memory:
 
     def _freed(self, block: Block) -> Diagnosis:
         where = self._machine.here().place
+        if block.freed is None:
+            return diagnose("memory.not_mapped", where=where, others=_others(block))
         return diagnose("memory.use_after_free", where=where, others=_others(block), memory=block.name)
 
     def _host_took(self, address: int, size: int) -> bool:
@@ -416,15 +475,12 @@ class Memory:
             )
         return found
 
-    def _note(self, block: Block, bytes: int, spot: Spot) -> None:
-        machine = self._machine
-        record = machine.record
-        record.memory.append(
-            block.device,
-            record.strings.number(_RECORDED[block.kind]),
-            machine.clock.thread.now,
-            block.number,
-            bytes,
-            spot.file,
-            spot.line,
-        )
+    def _note(self, block: Block, bytes: int, spot: Spot, now: int) -> None:
+        record = self._machine.record
+        name = _RECORDED[block.kind]
+        kind = record.strings.numbers.get(name) or record.strings.number(name)
+        file, line, _ = spot
+        rows = record.memory.new
+        rows.append((block.device, kind, now, block.number, bytes, file, line))
+        if len(rows) == BATCH:
+            record.memory.pack()

@@ -163,8 +163,9 @@ class LoadedModel:
         self.check("input", wanted, inputs)
         self.check("output", self.om.outputs, outputs)
         queued = thread.now
-        given, work = self._run(wanted, inputs, outputs)
         device = self.context.device
+        m.requested.on_task(device, TaskKind.MODEL, "", self.om.name, m.here().place)
+        given, work = self._run(wanted, inputs, outputs)
         start = device.occupy(Engine.COMPUTE, queued, work.ns)
         thread.now = start + work.ns
         m.record_work(

@@ -18,12 +18,14 @@ from cannlab.machine.device import Device
 from cannlab.machine.handles import Handles
 from cannlab.machine.memory import Memory
 from cannlab.machine.reports import Subscription
+from cannlab.machine.requested_faults import VARIABLE, RequestedFaults
 from cannlab.machine.spots import Spot, Spots
 from cannlab.machine.stream import Stream, deadlock
 from cannlab.machine.tasks import Task
 from cannlab.machine.work import Work
 from cannlab.soc import Soc
 from cannlab.trace import KernelTrace, Record, TaskKind
+from cannlab.trace.tables import BATCH
 
 STREAM_TIMEOUT = 507046
 """A wait for a stream ran into its timeout. Source: pyacl-semantics 4."""
@@ -38,12 +40,16 @@ class Machine:
         record: everything that it did. memory: its memory.
         clock: its host threads. handles: what the faces gave out. faces: what each face keeps here.
         subscriptions: which host thread runs the callbacks of which streams, by thread id.
+        requested: the faults that CANNLAB_FAULT asks for.
         sequence: tasks queued so far. callbacks_run: callbacks that have returned.
         launch_blocking: every task is waited for at once (ASCEND_LAUNCH_BLOCKING=1).
+        report_listeners: called with every diagnosis.
+        default_device: the device of threads that set none, if the configuration names one.
         fault_listeners: called with the task and its code when a task fails.
+        leak_finders: each gives a diagnosis for each line that made something which is still there.
     """
 
-    def __init__(self, soc: Soc, devices: int) -> None:
+    def __init__(self, soc: Soc, devices: int, faults: str = "") -> None:
         self.soc = soc
         self.record = Record(soc.name, devices, cann_version())
         self.clock = Clock()
@@ -53,10 +59,14 @@ class Machine:
         self.handles = Handles()
         self.faces: dict[str, Any] = {}
         self.subscriptions: dict[int, Subscription] = {}
+        self.requested = RequestedFaults(faults, devices)
         self.sequence = 0
         self.callbacks_run = 0
+        self.report_listeners: list[Callable[[Diagnosis], None]] = []
+        self.default_device: int | None = None
         self.launch_blocking = os.environ.get("ASCEND_LAUNCH_BLOCKING") == "1"
         self.fault_listeners: list[Callable[[Task, int], None]] = []
+        self.leak_finders: list[Callable[[], list[Diagnosis]]] = [self.memory.leaks]
         self._printed: set[str] = set()
 
     # -- host side -----------------------------------------------------------------------------------
@@ -72,8 +82,7 @@ class Machine:
 
     def here(self) -> Spot:
         """The learner's line of the call in progress."""
-        call = self.clock.thread.call
-        return call.spot if call is not None else self.spots.caller(2)
+        return self.clock.thread.spot or self.spots.caller(2)
 
     def host_cost(self, us: float) -> None:
         """Declare host work of the program: the calling thread's clock moves on by that many microseconds."""
@@ -90,6 +99,8 @@ class Machine:
         ``CANNLAB_DIAGNOSES=off`` silences the last.
         """
         self.record.faults.append(diagnosis.to_dict())
+        for listener in self.report_listeners:
+            listener(diagnosis)
         text = diagnosis.text()
         messages = self.clock.thread.messages
         messages.append(text)
@@ -100,24 +111,68 @@ class Machine:
 
     # -- recording -----------------------------------------------------------------------------------
 
-    def record_task(self, task: Task, start: int, end: int, work: Work) -> int:
+    def record_task(self, task: Task, start: int, end: int, work: Work) -> None:
         """The rows of a task that has run: itself, then a model's operators with it as parent."""
         stream = task.stream
-        return self.record_work(
+        if work.operators or work.kernel is not None:
+            self.record_work(
+                stream.context.device.index,
+                stream.number,
+                task.kind,
+                task.name,
+                start,
+                end,
+                work,
+                queued=task.queued,
+                spot=task.spot,
+                op_type=task.op_type,
+                core_type=task.core_type,
+                bytes=task.bytes,
+                blocks=task.blocks,
+            )
+            return
+        self.record_simple(
             stream.context.device.index,
             stream.number,
             task.kind,
             task.name,
+            task.op_type,
+            task.core_type,
+            task.queued,
             start,
             end,
-            work,
-            queued=task.queued,
-            spot=task.spot,
-            op_type=task.op_type,
-            core_type=task.core_type,
-            bytes=task.bytes,
-            blocks=task.blocks,
+            task.bytes,
+            task.blocks,
+            task.spot,
         )
+
+    def record_simple(
+        self,
+        device: int,
+        stream: int,
+        kind: TaskKind,
+        name: str,
+        op_type: str,
+        core_type: str,
+        queued: int,
+        start: int,
+        end: int,
+        bytes: int,
+        blocks: int,
+        spot: Spot,
+    ) -> None:
+        """Append finished work that has no operators and no kernel: one row of record.tasks."""
+        tasks, strings = self.record.tasks, self.record.strings
+        numbers = strings.numbers
+        try:
+            names = numbers[name], numbers[op_type], numbers[core_type]
+        except KeyError:
+            names = strings.number(name), strings.number(op_type), strings.number(core_type)
+        file, line, _ = spot
+        rows = tasks.new
+        rows.append((device, stream, kind, *names, queued, start, end, bytes, blocks, -1, -1, file, line))
+        if len(rows) == BATCH:
+            tasks.pack()
 
     def record_work(
         self,
@@ -231,10 +286,13 @@ class Machine:
         return code
 
     def run_in_order(self, streams: list[Stream]) -> None:
-        """Run the queued tasks of several streams by (earliest start, thread, sequence)."""
+        """Run the queued tasks of several streams by (earliest start, priority of the stream, thread, sequence)."""
         waiting = [stream for stream in streams if stream.queue]
         while waiting:
-            head = min((stream.queue[0] for stream in waiting), key=lambda task: (task.earliest(), *task.order))
+            head = min(
+                (stream.queue[0] for stream in waiting),
+                key=lambda task: (task.earliest(), task.stream.priority, *task.order),
+            )
             if not head.stream.run_until(head):
                 waiting.remove(head.stream)
             waiting = [stream for stream in waiting if stream.queue]
@@ -246,41 +304,47 @@ class Machine:
         for device in self.devices:
             for context in device.contexts:
                 self.wait_for_all(context.streams)
-        for leak in self.memory.leaks():
-            self.report(leak)
+        self.report_leaks()
         self.memory.release_freed()
 
+    def report_leaks(self) -> None:
+        """Report what the program made and did not destroy; each is reported once."""
+        for finder in self.leak_finders:
+            for leak in finder():
+                self.report(leak)
 
-_current: Machine | None = None
+
+present: Machine | None = None
+"""This process's machine, once there is one; :func:`machine` makes it."""
 
 
 def machine() -> Machine:
     """This process's machine; made at the first use from ``CANNLAB_SOC`` and ``CANNLAB_DEVICES``."""
-    return _current if _current is not None else reset_machine()
+    return present if present is not None else reset_machine()
 
 
-def reset_machine(soc: str | None = None, devices: int | None = None) -> Machine:
+def reset_machine(soc: str | None = None, devices: int | None = None, faults: str | None = None) -> Machine:
     """Forget everything and start a new machine.
 
     Args:
         soc: name of the SoC; ``CANNLAB_SOC`` (default Ascend910B1) if None.
         devices: how many; ``CANNLAB_DEVICES`` (default 8) if None.
+        faults: what goes wrong on request (``requested_faults``); ``CANNLAB_FAULT`` if None.
 
     Raises:
-        CannlabError: ``soc.unknown`` or ``soc.device_count``.
+        CannlabError: ``soc.unknown``, ``soc.device_count`` or ``runtime.fault_grammar``.
     """
-    global _current
+    global present
     chosen = socs.current() if soc is None else socs.get(soc)
     count = socs.device_count() if devices is None else devices
-    host_threads.install(lambda: _current.clock if _current is not None else None)
-    if _current is None:
+    host_threads.install(lambda: present.clock if present is not None else None)
+    if present is None:
         atexit.register(_report_leaks)
-    _current = Machine(chosen, count)
-    return _current
+    present = Machine(chosen, count, os.environ.get(VARIABLE, "") if faults is None else faults)
+    return present
 
 
 def _report_leaks() -> None:
     """Report the leaks of a program that forgot to finalize."""
-    if _current is not None:
-        for leak in _current.memory.leaks():
-            _current.report(leak)
+    if present is not None:
+        present.report_leaks()

@@ -38,8 +38,15 @@ class Mapping:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
+_POISONED = memoryview(bytes([POISON]) * (64 << 10))
+
+
 def poison(mapping: Mapping, offset: int, size: int) -> None:
     """Overwrite freed memory; of a very large block only the head, the rest is given back to the host."""
+    if size <= _POISONED.nbytes:
+        # A slice costs a third of a call through ctypes.
+        mapping.view[offset : offset + size] = _POISONED[:size]
+        return
     if size <= _POISON_WHOLE:
         ctypes.memset(mapping.address + offset, POISON, size)
         return

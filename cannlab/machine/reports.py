@@ -120,7 +120,8 @@ class Subscription:
     def _call(self, callback: Callback, stream: Stream) -> None:
         machine, thread = self._machine, self.thread
         start = thread.now = max(thread.now, callback.at)
-        outer, thread.call = thread.call, None
+        outer = (thread.function, thread.spot)
+        thread.function, thread.spot = "", None
         depth = machine.clock.open(thread)
         try:
             callback.function(callback.data)
@@ -129,7 +130,7 @@ class Subscription:
             traceback.print_exc()
         finally:
             machine.clock.shut(thread, depth)
-            thread.call = outer
+            thread.function, thread.spot = outer
             callback.finish(thread.now)
             machine.callbacks_run += 1
             name = getattr(callback.function, "__name__", "callback")

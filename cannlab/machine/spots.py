@@ -29,17 +29,20 @@ NOWHERE = Spot(0, 0, None)
 
 
 class Spots:
-    """The known lines of one record."""
+    """The known lines of one record.
+
+    ``known`` gives the spot by (id of the code object, instruction); None where the code is not the learner's.
+    """
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._known: dict[tuple[int, int], Spot | None] = {}
+        self.known: dict[tuple[int, int], Spot | None] = {}
         self._codes: dict[int, CodeType] = {}
 
     def caller(self, depth: int = 1) -> Spot:
         """The innermost learner's line, ``depth`` frames out of the caller of this method."""
         frame: FrameType | None = sys._getframe(depth)
-        known = self._known
+        known = self.known
         while frame is not None:
             key = (id(frame.f_code), frame.f_lasti)
             try:
@@ -52,8 +55,8 @@ class Spots:
         return NOWHERE
 
     def _learn(self, key: tuple[int, int], frame: FrameType) -> Spot | None:
-        if len(self._known) > _LIMIT:
-            self._known.clear()
+        if len(self.known) > _LIMIT:
+            self.known.clear()
             self._codes.clear()
         # The code object is kept so that its id stays its own.
         code = self._codes.setdefault(key[0], frame.f_code)
@@ -63,5 +66,5 @@ class Spots:
             place = Place(name, frame.f_lineno, code.co_name)
             file, line = self._record.place(place)
             spot = Spot(file, line, place)
-        self._known[key] = spot
+        self.known[key] = spot
         return spot

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine.engines import Engine
 from cannlab.machine.faults import TaskFault
-from cannlab.machine.tasks import NOTHING, Task, nothing
+from cannlab.machine.tasks import NOTHING, EventRecord, Task
 from cannlab.machine.work import Work
 from cannlab.trace import TaskKind
 
@@ -41,6 +41,8 @@ class Stream:
         self.fault = 0
         self.stop_on_failure = False
         self.overflow_switch = 0
+        self.custom_tag = 0
+        self.core_limits: dict[int, int] = {}
         self.subscription: Subscription | None = None
         self.alive = True
         self._machine = context.device.machine
@@ -51,7 +53,7 @@ class Stream:
         self,
         kind: TaskKind,
         name: str,
-        run: Callable[[], Work] = nothing,
+        run: Callable[[], Work] | None = None,
         *,
         engine: Engine,
         op_type: str = "",
@@ -67,7 +69,7 @@ class Stream:
 
         Args:
             run: does the data effect when the stream is drained and says how long it takes; it may raise
-                :class:`TaskFault`, whose code the next synchronisation returns.
+                :class:`TaskFault`, whose code the next synchronisation returns. None for a task without one.
             engine: what it occupies while it runs.
             bytes: bytes moved. blocks: cores used (block dimension).
             keep: objects that must stay alive until it ran.
@@ -77,40 +79,42 @@ class Stream:
         Returns:
             0; with ASCEND_LAUNCH_BLOCKING=1 the task is waited for at once and its code comes back.
         """
+        task = self._task(kind, name, engine)
+        if run is not None:
+            task.run = run
+        task.op_type, task.core_type, task.bytes, task.blocks = op_type, core_type, bytes, blocks
+        task.keep = tuple(keep)
+        if after is not None:
+            task.after = after
+        if callback is not None:
+            task.callback = callback
+        return self._queue(task, marks)
+
+    def _task(self, kind: TaskKind, name: str, engine: Engine) -> Task:
+        """A new task of the calling thread, not queued yet."""
         machine = self._machine
         thread = machine.clock.thread
-        call = thread.call
-        spot = call.spot if call is not None else machine.spots.caller(2)
-        machine.sequence += 1
-        task = Task(
-            self,
-            kind,
-            name,
-            run,
-            engine,
-            op_type,
-            core_type,
-            bytes,
-            blocks,
-            tuple(keep),
-            thread.now,
-            (thread.index, machine.sequence),
-            spot,
-            after,
-            callback,
-        )
+        spot = thread.spot or machine.spots.caller(3)
+        machine.sequence = thread.last_task = number = machine.sequence + 1
+        return Task(self, kind, name, engine, thread.now, (thread.index, number), spot)
+
+    def _queue(self, task: Task, marks: Event | None = None) -> int:
         self.queue.append(task)
         if marks is not None:
             marks.capture = task
-        if machine.launch_blocking and callback is None:
+        if self._machine.launch_blocking and task.callback is None:
             return self.synchronize()
         return 0
 
     def record(self, event: Event) -> int:
         """Queue the recording of an event; a second recording replaces the first."""
-        return self.submit(
-            TaskKind.EVENT_RECORD, "EventRecord", engine=Engine.NONE, core_type="EVENT_RECORD", marks=event
-        )
+        machine = self._machine
+        thread = machine.clock.thread
+        machine.sequence = thread.last_task = number = machine.sequence + 1
+        spot = thread.spot or machine.spots.caller(2)
+        event.capture = task = EventRecord(self, thread.now, (thread.index, number), spot)
+        self.queue.append(task)
+        return self.synchronize() if machine.launch_blocking else 0
 
     def wait(self, event: Event) -> int:
         """Queue a wait for what the event captured; an event that was never recorded does not hold the stream."""
@@ -130,6 +134,11 @@ class Stream:
             return NOTHING
 
         return self.submit(TaskKind.EVENT_RESET, "EventReset", forget, engine=Engine.NONE, core_type="EVENT_RESET")
+
+    @property
+    def last(self) -> Task | None:
+        """The task queued last, while it is queued."""
+        return self.queue[-1] if self.queue else None
 
     # -- draining ------------------------------------------------------------------------------------
 
@@ -173,12 +182,35 @@ class Stream:
             return self._hand_over(task)
         at = task.earliest()
         self.queue.popleft()
+        if task.run is None and not self.stop_on_failure and not self._machine.requested.faults:
+            # A mark: no work, no time.
+            self._machine.record_simple(
+                self.context.device.index,
+                self.number,
+                task.kind,
+                task.name,
+                "",
+                task.core_type,
+                task.queued,
+                at,
+                at,
+                0,
+                0,
+                task.spot,
+            )
+            task.start = task.end = self.ready = at
+            task.done = True
+            if task.after is not None:
+                task.after = None
+            return True
         if self.stop_on_failure and self.context.failed:
             task.start = at
             task.finish(at)
             return True
         try:
-            work = task.run()
+            if self._machine.requested.faults:
+                self._check_requested(task)
+            work = task.run() if task.run is not None else NOTHING
         except TaskFault as fault:
             task.start = at
             task.finish(at)
@@ -194,11 +226,16 @@ class Stream:
             task.start = at
             task.finish(at)
             raise
-        task.start = self.context.device.occupy(task.engine, at, work.ns)
-        self._machine.record_task(task, task.start, task.start + work.ns, work)
-        self.ready = task.start + work.ns
-        task.finish(self.ready)
+        if work.ns:
+            at = self.context.device.occupy(task.engine, at, work.ns)
+        task.start = at
+        self.ready = end = at + work.ns
+        self._machine.record_task(task, at, end, work)
+        task.finish(end)
         return True
+
+    def _check_requested(self, task: Task) -> None:
+        self._machine.requested.on_task(self.context.device, task.kind, task.core_type, task.name, task.spot.place)
 
     def _told(self, diagnosis: Diagnosis, task: Task) -> Diagnosis:
         """A fault is told at the line that it names (of a kernel), else at the line that queued the task."""

@@ -17,88 +17,72 @@ if TYPE_CHECKING:
 NOTHING = Work(0)
 
 
-def nothing() -> Work:
-    """The data effect of a task that has none."""
-    return NOTHING
-
-
 class Task:
     """One task. ``queued``, ``start`` and ``end`` are simulated ns; start and end are known once it is done.
+
+    ``run`` does the data effect; None for a task that has none and takes no time.
 
     ``after`` is a task of another stream that must be done before (event wait), ``callback`` the host function
     of a CALLBACK task, ``order`` the creation index of the queueing thread and the task's sequence number.
     """
 
-    __slots__ = (
-        "after",
-        "blocks",
-        "bytes",
-        "callback",
-        "core_type",
-        "done",
-        "end",
-        "engine",
-        "keep",
-        "kind",
-        "name",
-        "op_type",
-        "order",
-        "queued",
-        "run",
-        "spot",
-        "start",
-        "stream",
-    )
+    # Most tasks differ from these in few attributes; setting only those is what makes queueing cheap.
+    op_type = ""
+    core_type = ""
+    bytes = 0
+    blocks = 0
+    keep: tuple[Any, ...] = ()
+    after: Task | None = None
+    callback: Callback | None = None
+    run: Callable[[], Work] | None = None
+    done = False
+    start = -1
+    end = -1
 
     def __init__(
-        self,
-        stream: Stream,
-        kind: TaskKind,
-        name: str,
-        run: Callable[[], Work],
-        engine: Engine,
-        op_type: str,
-        core_type: str,
-        bytes: int,
-        blocks: int,
-        keep: tuple[Any, ...],
-        queued: int,
-        order: tuple[int, int],
-        spot: Spot,
-        after: Task | None,
-        callback: Callback | None,
+        self, stream: Stream, kind: TaskKind, name: str, engine: Engine, queued: int, order: tuple[int, int], spot: Spot
     ) -> None:
         self.stream = stream
         self.kind = kind
         self.name = name
-        self.run = run
         self.engine = engine
-        self.op_type = op_type
-        self.core_type = core_type
-        self.bytes = bytes
-        self.blocks = blocks
-        self.keep = keep
         self.queued = queued
         self.order = order
         self.spot = spot
-        self.after = after
-        self.callback = callback
-        self.done = False
-        self.start = -1
-        self.end = -1
 
     def earliest(self) -> int:
         """No start before this time (ns): its queueing, its predecessor in the stream, the task it waits for."""
-        at = max(self.queued, self.stream.ready)
-        if self.after is not None and self.after.done:
-            at = max(at, self.after.end)
+        at, ready = self.queued, self.stream.ready
+        if ready > at:
+            at = ready
+        if self.after is not None and self.after.done and self.after.end > at:
+            at = self.after.end
         return at
 
     def finish(self, end: int) -> None:
         """Mark it done; its operands may go."""
         self.done = True
         self.end = end
-        self.run = nothing
-        self.keep = ()
-        self.after = None
-        self.callback = None
+        if self.run is not None:
+            self.run = None
+        if self.keep:
+            self.keep = ()
+        if self.after is not None:
+            self.after = None
+        if self.callback is not None:
+            self.callback = None
+
+
+class EventRecord(Task):
+    """The recording of an event: queued so often that it has as little of its own as possible."""
+
+    kind = TaskKind.EVENT_RECORD
+    name = "EventRecord"
+    engine = Engine.NONE
+    core_type = "EVENT_RECORD"
+
+    def __init__(self, stream: Stream, queued: int, order: tuple[int, int], spot: Spot) -> None:
+        self.stream = stream
+        self.queued = queued
+        self.order = order
+        self.spot = spot

@@ -40,6 +40,12 @@ class Soc:
     l0b_bytes: int
     l0c_bytes: int
     l1_bytes: int
+    l1_usable_bytes: int
+    """What kernels may address; the rest is reserved by the system."""
+    bt_bytes: int
+    """Bias table; 0 where the chip has none of its own."""
+    fb_bytes: int
+    """Fixpipe buffer; 0 where the chip has none."""
     l2_bytes: int
     memory_bytes: int
     ddr_gbps: float
@@ -77,6 +83,11 @@ class Soc:
         return self.vector_cores if self.split else self.ai_cores
 
     @property
+    def matrix_cores(self) -> int:
+        """Cores that a cube kernel's blocks run on at once."""
+        return self.cube_cores if self.split else self.ai_cores
+
+    @property
     def npu_name(self) -> str:
         """The name that npu-smi prints (``910B1``)."""
         return self.name.removeprefix("Ascend")
@@ -104,6 +115,9 @@ def _soc(row: dict[str, str]) -> Soc:
         l0b_bytes=number("l0b_KiB") * kib,
         l0c_bytes=number("l0c_KiB") * kib,
         l1_bytes=number("l1_KiB") * kib,
+        l1_usable_bytes=number("l1_usable_bytes"),
+        bt_bytes=number("bt_bytes"),
+        fb_bytes=number("fb_bytes"),
         l2_bytes=number("l2_MiB") * mib,
         memory_bytes=number("mem_GiB") * 1024 * mib,
         ddr_gbps=float(row["ddr_GBps"]),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION = 1
+LEAKS = ("memory.leak", "runtime.leak", "model.not_unloaded")
+"""Rules of what a program made and did not destroy."""
 
 
 class TaskKind(IntEnum):
@@ -77,6 +79,11 @@ class Record:
     def place(self, place: Place | None) -> tuple[int, int]:
         """A place as (string number of the file, line); (0, 0) for none."""
         return (0, 0) if place is None else (self.strings.number(place.file), place.line)
+
+    @property
+    def leaks(self) -> list[dict[str, Any]]:
+        """The faults that tell of something made and never destroyed: one for each kind and line."""
+        return [fault for fault in self.faults if fault["rule"] in LEAKS]
 
     # -- keeping -------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from itertools import chain
+from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,13 +18,14 @@ class Strings:
 
     def __init__(self, texts: list[str] | None = None) -> None:
         self.texts: list[str] = texts or [""]
-        self._numbers = {text: number for number, text in enumerate(self.texts)}
+        self.numbers = {text: number for number, text in enumerate(self.texts)}
+        """The number of each known text; :meth:`number` also adds new ones."""
 
     def number(self, text: str) -> int:
         """The number of a string, which is added if it is new."""
-        known = self._numbers.get(text)
+        known = self.numbers.get(text)
         if known is None:
-            known = self._numbers[text] = len(self.texts)
+            known = self.numbers[text] = len(self.texts)
             self.texts.append(text)
         return known
 
@@ -31,46 +33,55 @@ class Strings:
         return self.texts[number]
 
 
-_BATCH = 1024
+BATCH = 1024
+"""So many new rows are moved into the array at once: a row at a time costs several times as much."""
 
 
 class Table:
-    """Rows of int64 under named columns; appending is cheap, reading gives numpy arrays."""
+    """Rows of int64 under named columns; appending is cheap, reading gives numpy arrays.
+
+    ``new`` are the rows that are not in the array yet. Who has no time to lose appends tuples of the right width to it
+    and calls :meth:`pack` once it holds ``BATCH`` of them.
+    """
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
         self._width = len(columns)
         self._cells = array("q")
-        self._new: list[tuple[int, ...]] = []
-        self._count = 0
+        self._batch = Struct(f"={BATCH * self._width}q")
+        self.new: list[tuple[int, ...]] = []
 
     def append(self, *row: int) -> int:
         """Add a row; returns its number."""
         if len(row) != self._width:
             raise ValueError(f"a row of {self.columns} needs {self._width} values, got {len(row)}")
-        self._new.append(row)
-        number = self._count
-        self._count = number + 1
-        if len(self._new) >= _BATCH:
-            self._pack()
+        number = len(self)
+        self.new.append(row)
+        if len(self.new) >= BATCH:
+            self.pack()
         return number
 
-    def _pack(self) -> None:
-        """Move the newest rows into the array: done in batches, a row at a time costs twice as much."""
-        self._cells.extend(chain.from_iterable(self._new))
-        self._new.clear()
+    def pack(self) -> None:
+        """Move the newest rows into the array."""
+        cells = chain.from_iterable(self.new)
+        if len(self.new) == BATCH:
+            # Three times as fast as the array's own way.
+            self._cells.frombytes(self._batch.pack(*cells))
+        else:
+            self._cells.extend(cells)
+        self.new.clear()
 
     def set(self, row: int, column: str, value: int) -> None:
         """Change one cell (a task's times are known only after it ran)."""
-        self._pack()
+        self.pack()
         self._cells[row * self._width + self.columns.index(column)] = value
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._cells) // self._width + len(self.new)
 
     def rows(self) -> Iterator[dict[str, int]]:
         """Rows as dictionaries, in order."""
-        self._pack()
+        self.pack()
         width = self._width
         for start in range(0, len(self._cells), width):
             yield dict(zip(self.columns, self._cells[start : start + width], strict=True))
@@ -79,7 +90,7 @@ class Table:
         """All rows, shape (rows, columns); a copy."""
         import numpy as np
 
-        self._pack()
+        self.pack()
         return np.array(self._cells, dtype=np.int64).reshape(-1, self._width)
 
     def fill(self, values: NDArray[np.int64]) -> None:
@@ -87,5 +98,4 @@ class Table:
         if values.ndim != 2 or values.shape[1] != self._width:
             raise ValueError(f"rows of {self.columns} expected, got shape {values.shape}")
         self._cells = array("q", values.astype("<i8").tobytes())
-        self._new.clear()
-        self._count = len(values)
+        self.new.clear()

@@ -8,10 +8,21 @@ import cannlab.ascendc as asc
 from cannlab.ascendc.language.core.builder import BlockState, GlobalBuilder
 from cannlab.ascendc.language.core.ir_value import GlobalAddress
 from cannlab.machine import core
+from cannlab.machine.core.dtypes import CODES
+from cannlab.machine.core.soundness import check
+from cannlab.soc import soc as chips
 
 
-def run_on_core(body: Callable[..., None], *arrays: np.ndarray, blocks: int = 1, sync: str = "auto") -> core.Result:
+def run_on_core(
+    body: Callable[..., None],
+    *arrays: np.ndarray,
+    blocks: int = 1,
+    sync: str = "auto",
+    cores: str = "AIV",
+    soc: str | None = None,
+) -> core.Result:
     """Call ``body`` with the addresses of the arrays, once per block."""
+    chip = chips.get(soc) if soc else None
 
     def block(launch):
         GlobalBuilder.state = BlockState(launch)
@@ -21,7 +32,7 @@ def run_on_core(body: Callable[..., None], *arrays: np.ndarray, blocks: int = 1,
         finally:
             GlobalBuilder.state = None
 
-    return core.run("piece", block, list(arrays), blocks, soc=None, sync=sync)
+    return core.run("piece", block, list(arrays), blocks, soc=chip, sync=sync, cores=cores)
 
 
 def rules(result: core.Result) -> list[str]:
@@ -69,3 +80,34 @@ def apply(name, dst, sources, call):
 def same(got, wanted):
     assert got.dtype == wanted.dtype
     np.testing.assert_array_equal(got, wanted)
+
+
+def replayed(result: core.Result, *arrays: np.ndarray) -> core.Result:
+    """The record passes the audit and gives the same outputs, rules and time on its inputs."""
+    check(result.trace)
+    second = core.replay(result.trace, list(arrays))
+    for first, other in zip(result.outputs, second.outputs, strict=True):
+        np.testing.assert_array_equal(first, other)
+    assert rules(second) == rules(result)
+    assert second.timing.ns == result.timing.ns == core.timing(result.trace).ns
+    return result
+
+
+def peek(tensor, count):
+    """What a local tensor holds, without an instruction."""
+    launch = GlobalBuilder.state.launch
+    size = count * tensor.dtype.sizeof()
+    return launch.memory.view((tensor.space, tensor.offset, size), CODES[tensor.dtype.name]).copy()
+
+
+def view(address):
+    """A GlobalTensor over an argument."""
+    gm = asc.GlobalTensor()
+    gm.set_global_buffer(address)
+    return gm
+
+
+def ordered(event, identity=0):
+    """set_flag and wait_flag."""
+    asc.set_flag(event, identity)
+    asc.wait_flag(event, identity)

@@ -10,6 +10,7 @@ from add_queues import add_queues
 from asc_pieces import rules, run_on_core
 
 import cannlab.ascendc as asc
+from cannlab.ascendc.language.core.ir_value import PlainValue
 from cannlab.errors import tables
 from cannlab.machine import core, machine
 
@@ -501,7 +502,7 @@ def test_masks_and_repeats():
     assert broken(call(64, asc_number_128)) == []
 
 
-asc_number_128 = asc.PlainValue(128, asc.int32)
+asc_number_128 = PlainValue(128, asc.int32)
 
 
 def test_partial_overlap():

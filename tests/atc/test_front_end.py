@@ -415,3 +415,54 @@ def test_a_model_above_2_gb(folder):
     assert status == "0", done.stdout
     assert om.read("net.om").weight_size == count * size // 2
     assert int(megabytes) < 3 * 2304  # mapped pages count too while they are touched
+
+
+def ones(*dims):
+    return np.ones(dims, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("node", "shape", "constants", "said"),
+    [
+        (("Conv", {"kernel_shape": [3, 3]}), [1, 12, 16, 3], [ones(4, 3, 3, 3)], "12 channels of the input, but 3"),
+        (("Conv", {"kernel_shape": [1, 1], "group": 2}), [1, 4, 5, 5], [ones(4, 4, 1, 1)], "but 8 channels"),
+        (
+            ("Conv", {"kernel_shape": [1, 1]}),
+            [1, 4, 5, 5],
+            [ones(6, 4, 1, 1), ones(4)],
+            "4 elements of the bias, but 6",
+        ),
+        (
+            ("ConvTranspose", {"kernel_shape": [2, 2]}),
+            [1, 3, 5, 5],
+            [ones(4, 3, 2, 2)],
+            "3 channels of the input, but 4",
+        ),
+        (
+            ("BatchNormalization", {}),
+            [1, 3, 5, 5],
+            [ones(3), ones(3), ones(4), ones(3)],
+            "4 elements of input 3, but 3",
+        ),
+        (("Gemm", {"transB": 1}), [2, 8], [ones(4, 6)], "(op_type:Gemm, node name: it)"),
+        (("LSTM", {"hidden_size": 4}), [5, 1, 3], [ones(1, 16, 2), ones(1, 16, 4)], "3 features of the input, but 2"),
+    ],
+)
+def test_operands_that_do_not_fit(node, shape, constants, said, tmp_path, capsys):
+    op, attributes = node
+    names = [f"w{number}" for number in range(len(constants))]
+    made = model(
+        graph(
+            [helper.make_node(op, ["x", *names], ["y"], "it", **attributes)],
+            [info("x", shape)],
+            [info("y", None)],
+            dict(zip(names, constants, strict=True)),
+        )
+    )
+    onnx.save(made, tmp_path / "it.onnx")
+    words = ["--framework=5", f"--output={tmp_path / 'it'}", "--soc_version=Ascend310P3"]
+    assert atc.main([f"--model={tmp_path / 'it.onnx'}", *words]) != 0
+    out = capsys.readouterr().out
+    assert "E89999" in out
+    assert said in out
+    assert not (tmp_path / "it.om").exists()

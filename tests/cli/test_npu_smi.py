@@ -271,3 +271,15 @@ def test_watch_prints_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, c
     assert rows[0].split()[:2] == ["NpuID(Idx)", "ChipId(Idx)"]
     assert [row.split()[0] for row in rows[1:]] == ["3", "3"]
     assert naps == [5, 5]
+
+
+def test_a_lost_device_is_critical(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cannlab.machine import machine, reset_machine
+
+    reset_machine("Ascend910B1", 2)
+    machine().devices[1].lost = True
+    rows = [line for line in table().splitlines() if "910B1" in line]
+    assert ["OK" in rows[0], "Critical" in rows[1]] == [True, True]
+    assert call(["npu-smi", "info", "-t", "health", "-i", "1", "-c", "0"]) == 0
+    assert "Health Status                  : Critical" in capsys.readouterr().out
+    reset_machine()

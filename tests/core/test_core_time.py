@@ -34,20 +34,20 @@ def tiles(elements, tile, buffers, blocks, *, half=False, spread=True, chip=CHIP
         for turn in range(elements // tile // blocks):
             a, b, c = (q.buffers[turn % buffers] for q in (x, y, z))
             for source in (a, b):
-                schedule.queue("queue_alloc", source)
+                schedule.queue(BY_NAME["queue_alloc"].number, source)
                 schedule.run(copy, 4, 0, (1, size, 0, 0, 0), ((-1, source.start, size), (0, 0, size)), ())
-                schedule.queue("queue_enque", source)
+                schedule.queue(BY_NAME["queue_enque"].number, source)
             for source in (a, b):
-                schedule.queue("queue_deque", source)
-            schedule.queue("queue_alloc", c)
+                schedule.queue(BY_NAME["queue_deque"].number, source)
+            schedule.queue(BY_NAME["queue_alloc"].number, c)
             where = tuple((-1, q.start, size) for q in (c, a, b))
             schedule.run(add, 1, pack(code, code, code), (layout.COUNT, tile), where, ())
-            schedule.queue("queue_enque", c)
-            schedule.queue("queue_free", a)
-            schedule.queue("queue_free", b)
-            schedule.queue("queue_deque", c)
+            schedule.queue(BY_NAME["queue_enque"].number, c)
+            schedule.queue(BY_NAME["queue_free"].number, a)
+            schedule.queue(BY_NAME["queue_free"].number, b)
+            schedule.queue(BY_NAME["queue_deque"].number, c)
             schedule.run(copy, 5, 0, (1, size, 0, 0, 0), ((1, 0, size), (-1, c.start, size)), ())
-            schedule.queue("queue_free", c)
+            schedule.queue(BY_NAME["queue_free"].number, c)
     return schedule.timing()
 
 

@@ -537,6 +537,30 @@ def test_how_many_are_right_and_which_are_missing() -> None:
     assert right.facts == ()
 
 
+def test_a_whole_number_may_be_written_as_a_float() -> None:
+    check = Check(
+        "01_x.y",
+        run=spec.read("answer"),
+        reference=lambda: [4, 2.5],
+        compare=exact(dtype=False),
+        must=(spec.how_many_right("numbers are"),),
+    )
+    assert judge(check, "answer = [4.0, 2.5]", kind=Kind.PREDICTION).passed
+    assert _facts(judge(check, "answer = [4.5, 2.5]", kind=Kind.PREDICTION)) == ["1 of 2 numbers are right"]
+
+
+@pytest.mark.parametrize(("reference", "rule"), [(lambda: 3, "course.requirement"), (None, "course.not_fulfilled")])
+def test_only_a_reference_makes_a_result_right(reference: Callable[[], int] | None, rule: str) -> None:
+    check = Check(
+        "01_x.y",
+        run=spec.read("answer"),
+        reference=reference,
+        must=(spec.require("never", lambda case: False, holds="it is so", fails="it is not so", do="Do."),),
+    )
+    diagnosis = judge(check, "answer = 3").diagnosis
+    assert diagnosis is not None and diagnosis.rule == rule
+
+
 def test_a_crash_shows_no_success_and_its_note() -> None:
     crashed = (
         "def f(rows):\n    e = ValueError('bad')\n    e.add_note('the second row')\n    raise e if rows[1:] else e"

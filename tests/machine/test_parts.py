@@ -67,6 +67,7 @@ def test_the_interval_map_knows_the_newest_owner(ranges) -> None:
     known, owners = BlockMap(), {}
     for start, size in ranges:
         entry = block(start, size)
+        known.clear(start, start + size)
         known.add(entry)
         overlapped = {id(owner) for at, owner in owners.items() if start <= at < start + size}
         owners = {at: owner for at, owner in owners.items() if id(owner) not in overlapped}

@@ -92,10 +92,10 @@ def test_text_arguments(acl) -> None:
 
 
 def test_what_is_not_emulated_says_so_by_name(acl) -> None:
-    with pytest.raises(NotEmulatedError, match=r"acl\.op\.create_attr"):
-        acl.op.create_attr()
-    with pytest.raises(TypeError, match=r"acl\.op\.destroy_attr args parse failed"):
-        acl.op.destroy_attr()
+    with pytest.raises(NotEmulatedError, match=r"acl\.fv\.create_init_para"):
+        acl.fv.create_init_para(1)
+    with pytest.raises(TypeError, match=r"acl\.fv\.create_init_para args parse failed"):
+        acl.fv.create_init_para()
 
 
 def test_names_and_documentation() -> None:

@@ -476,6 +476,7 @@ def test_two_devices(m, acl) -> None:
     two, _ = acl.rt.malloc(64, 0)
     assert m.devices[0].memory_used == m.devices[1].memory_used == 96
     put(acl, one, b"p" * 64)
+    assert acl.rt.device_enable_peer_access(0, 0) == 0
     assert acl.rt.memcpy(two, 64, one, 64, 3) == 0
     assert get(acl, two, 64) == b"p" * 64
     kinds = [row["kind"] for row in m.record.tasks.rows()]

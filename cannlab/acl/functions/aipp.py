@@ -40,7 +40,7 @@ class AippParameters:
         self.aipp = replace(self.aipp, batch=tuple(batch))
 
 
-name_kind(AippParameters, "AIPP parameters")
+name_kind(AippParameters, "AIPP parameters", "acl.mdl.destroy_aipp")
 
 
 def _ranged(m: Machine, least: int, most: int, **values: int) -> None:
@@ -58,7 +58,7 @@ def _image(m: Machine, handle: int, batch_index: int) -> AippParameters:
 @api("acl.mdl.create_aipp")
 def create_aipp(m: Machine, batch: int) -> int:
     """create_aipp(batch) -> aipp: parameters for so many images; 0 for 0."""
-    return m.handles.open(AippParameters(batch)) if 0 < batch <= 1 << 16 else 0
+    return m.handles.open(AippParameters(batch), m.here()) if 0 < batch <= 1 << 16 else 0
 
 
 @api("acl.mdl.destroy_aipp")

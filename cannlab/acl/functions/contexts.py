@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import current_context, refuse, take, take_device
+from cannlab.acl.checks import current_context, opened, refuse, take, take_device
 from cannlab.machine import Context, Machine
 
 
@@ -22,7 +22,8 @@ def create_context(m: Machine, device_id: int) -> tuple[int, int]:
         raise refuse(m, "runtime.stream_limit", device=device_id, limit=m.soc.max_streams)
     context = device.create_context()
     m.thread.context = context
-    return _handle(m, context), 0
+    context.handle = opened(m, context)
+    return context.handle, 0
 
 
 @api("acl.rt.destroy_context")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import name_kind, take
+from cannlab.acl.checks import name_kind, opened, take
 from cannlab.machine import Machine
 
 
@@ -17,13 +17,13 @@ class DataBuffer:
     size: int
 
 
-name_kind(DataBuffer, "data buffer")
+name_kind(DataBuffer, "data buffer", "acl.destroy_data_buffer")
 
 
 @api("acl.create_data_buffer")
 def create_data_buffer(m: Machine, data: int, size: int) -> int:
     """create_data_buffer(data, size) -> buffer."""
-    return m.handles.open(DataBuffer(data, size))
+    return opened(m, DataBuffer(data, size))
 
 
 @api("acl.destroy_data_buffer")

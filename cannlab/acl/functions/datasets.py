@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import name_kind, refuse, take
+from cannlab.acl.checks import name_kind, opened, refuse, take
 from cannlab.acl.functions.data_buffers import DataBuffer
 from cannlab.acl.functions.tensor_descs import TensorDesc
 from cannlab.machine import Machine
@@ -20,13 +20,13 @@ class Dataset:
     descs: dict[int, int] = field(default_factory=dict)
 
 
-name_kind(Dataset, "dataset")
+name_kind(Dataset, "dataset", "acl.mdl.destroy_dataset")
 
 
 @api("acl.mdl.create_dataset")
 def create_dataset(m: Machine) -> int:
     """create_dataset() -> dataset."""
-    return m.handles.open(Dataset())
+    return opened(m, Dataset())
 
 
 @api("acl.mdl.destroy_dataset")

@@ -110,14 +110,16 @@ def device_enable_peer_access(m: Machine, peer_device_id: int, flags: int) -> in
         raise refuse(
             m, "runtime.bad_parameter", argument="peer_device_id", value=peer_device_id, allowed="another device"
         )
+    context.device.peers.add(peer_device_id)
     return 0
 
 
 @api("acl.rt.device_disable_peer_access")
 def device_disable_peer_access(m: Machine, peer_device_id: int) -> int:
     """device_disable_peer_access(peer) -> ret."""
-    current_context(m)
+    context = current_context(m)
     take_device(m, peer_device_id)
+    context.device.peers.discard(peer_device_id)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import current_context, refuse, take_event, take_stream
+from cannlab.acl.checks import current_context, opened, refuse, take_event, take_stream
 from cannlab.machine import Event, EventFlag, Machine
 from cannlab.machine.event import ALL_ABILITIES
 from cannlab.machine.node import STREAM_TIMEOUT
@@ -48,7 +48,7 @@ def _create(m: Machine, flags: EventFlag, *, extended: bool) -> int:
         raise refuse(m, "runtime.event_limit", device=device.index, limit=device.max_events)
     device.events += 1
     device.event_numbers += 1
-    return m.handles.open(Event(context, device.event_numbers - 1, flags, extended=extended))
+    return opened(m, Event(context, device.event_numbers - 1, flags, extended=extended))
 
 
 @api("acl.rt.destroy_event")

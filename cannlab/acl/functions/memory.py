@@ -8,17 +8,18 @@ from cannlab.acl.binding import api
 from cannlab.acl.checks import current_context, refuse, take_stream
 from cannlab.errors import Diagnosis, diagnose
 from cannlab.machine import Machine, MemoryFault, MemoryKind
-from cannlab.machine.copies import Copy, Direction, fill_later, fill_now
+from cannlab.machine.copies import Copy, Direction, copy_now, fill_later, fill_now
 from cannlab.machine.memory import PADDING
+from cannlab.machine.requested_faults import check_alive
 
 _LAST_ATTRIBUTE = 17
+_DEVICE = MemoryKind.DEVICE
 _DIRECTIONS = tuple(Direction)
 _PITCHED = (Direction.HOST_TO_DEVICE, Direction.DEVICE_TO_HOST, Direction.DEVICE_TO_DEVICE, Direction.DEFAULT)
 
 
 def memory_fault(m: Machine, rule: str, **facts: Any) -> MemoryFault:
-    call = m.thread.call
-    found: Diagnosis = diagnose(rule, where=m.here().place, function=call.name if call is not None else "", **facts)
+    found: Diagnosis = diagnose(rule, where=m.here().place, function=m.thread.function, **facts)
     return MemoryFault(found)
 
 
@@ -26,13 +27,18 @@ def _malloc(m: Machine, size: int, padding: int = PADDING) -> tuple[int, int]:
     if size == 0:
         raise memory_fault(m, "memory.zero_size", size=size)
     device = current_context(m).device
+    if device.lost:
+        check_alive(device, m.here().place)
     return m.memory.allocate(size, MemoryKind.DEVICE, device, padding).start, 0
 
 
 @api("acl.rt.malloc")
 def malloc(m: Machine, size: int, policy: int) -> tuple[int, int]:
     """malloc(size, policy) -> (pointer, ret): 64-aligned; size rounded up to 32 and 32 more; 207001 when full."""
-    return _malloc(m, size)
+    context = m.clock.thread.context
+    if size == 0 or context is None or not context.alive or context.device.lost:
+        return _malloc(m, size)
+    return m.memory.allocate(size, _DEVICE, context.device).start, 0
 
 
 @api("acl.rt.malloc_align32")
@@ -50,7 +56,10 @@ def malloc_cached(m: Machine, size: int, policy: int) -> tuple[int, int]:
 @api("acl.rt.free")
 def free(m: Machine, pointer: int) -> int:
     """free(pointer) -> ret: at once, without waiting for tasks that use it; 100000 for 0."""
-    return _free(m, pointer, MemoryKind.DEVICE)
+    if pointer == 0:
+        raise memory_fault(m, "memory.free_null")
+    m.memory.free(pointer, _DEVICE)
+    return 0
 
 
 @api("acl.rt.malloc_host")
@@ -94,9 +103,10 @@ def memcpy(m: Machine, destination: int, limit: int, source: int, count: int, ki
     """
     if count == 0:
         return 0
-    direction = _direction(m, destination, limit, source, count, kind)
+    if destination == 0 or source == 0 or not 0 <= kind <= 5 or count > limit:
+        _direction(m, destination, limit, source, count, kind)
     if destination != source:
-        Copy(m, destination, source, count, direction).now()
+        copy_now(m, destination, source, count, kind)
     return 0
 
 
@@ -245,5 +255,11 @@ def malloc_host_with_cfg(m: Machine, size: int, cfg: Any) -> tuple[int, int]:
 
 def _check_dict(m: Machine, cfg: Any) -> None:
     if not isinstance(cfg, dict):
-        call = m.thread.call
-        raise TypeError(f"{call.name if call is not None else 'acl.rt'} args parse failed")
+        raise TypeError(f"{m.thread.function} args parse failed")
+
+
+@api("acl.rt.malloc_for_task_scheduler")
+def malloc_for_task_scheduler(m: Machine, size: int, policy: int, cfg: Any) -> tuple[int, int]:
+    """malloc_for_task_scheduler(size, policy, {}) -> (pointer, ret): device memory."""
+    _check_dict(m, cfg)
+    return _malloc(m, size)

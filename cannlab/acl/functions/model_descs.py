@@ -26,7 +26,7 @@ class ModelDesc:
         self.model_id = 0
 
 
-name_kind(ModelDesc, "model description")
+name_kind(ModelDesc, "model description", "acl.mdl.destroy_desc")
 
 
 def _tensors(m: Machine, desc: int, side: str) -> Sequence[OmTensor]:
@@ -45,7 +45,7 @@ def _tensor(m: Machine, desc: int, index: int, side: str) -> OmTensor | None:
 @api("acl.mdl.create_desc")
 def create_desc(m: Machine) -> int:
     """create_desc() -> an empty description."""
-    return m.handles.open(ModelDesc())
+    return m.handles.open(ModelDesc(), m.here())
 
 
 @api("acl.mdl.destroy_desc")

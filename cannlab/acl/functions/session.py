@@ -6,9 +6,10 @@ import json
 import os
 from typing import Any
 
+from cannlab.acl import init_config
 from cannlab.acl.binding import api
 from cannlab.acl.checks import refuse
-from cannlab.acl.plog import write_app_log
+from cannlab.acl.plog import write_app_log, write_event
 from cannlab.acl.state import acl_state
 from cannlab.errors import diagnose
 from cannlab.machine import Machine
@@ -27,10 +28,15 @@ def init(m: Machine, config_path: str | None = None) -> int:
     if state.config is not None and config != state.config:
         name = os.path.basename(config_path or "")
         raise refuse(m, "runtime.config_invalid", file=name, reason="another content than at the first init")
+    if state.config is None:
+        for part in init_config.not_emulated(config):
+            m.report(diagnose("runtime.config_ignored", where=m.here().place, part=part))
     state.config = config
+    m.default_device = init_config.default_device(config)
     state.inits += 1
     if state.inits > 1:
         raise refuse(m, "runtime.repeat_init")
+    write_event("init")
     return 0
 
 
@@ -55,8 +61,9 @@ def _read_config(m: Machine, path: str) -> Any:
         raise invalid("not a JSON object")
     if _depth(config, dict) > _MOST_DEPTH or _depth(config, list) > _MOST_DEPTH:
         raise invalid("nested too deep")
-    if config.get("err_msg_mode", "0") not in ("0", "1"):
-        raise invalid('err_msg_mode is neither "0" nor "1"')
+    reason = init_config.problem(config, len(m.devices))
+    if reason:
+        raise invalid(reason)
     return config
 
 
@@ -69,13 +76,10 @@ def _depth(value: Any, kind: type) -> int:
 def _finalize(m: Machine) -> None:
     state = acl_state(m)
     m.finish()
-    for model in state.models.values():
-        m.report(diagnose("model.not_unloaded", where=model.made.place, name=model.om.name))
-        model.unload()
-    state.models.clear()
-    m.memory.release_freed()
     state.inits = 0
     state.finalized = True
+    m.default_device = None
+    write_event("finalize")
 
 
 @api("acl.finalize")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import current_context, refuse, take, take_event, take_stream
+from cannlab.acl.checks import current_context, opened, refuse, take, take_event, take_stream
 from cannlab.machine import EventFlag, Machine, Stream
 
 COMPLETE, NOT_READY = 0, 1
@@ -32,7 +32,7 @@ def _create(m: Machine, priority: int, flags: int) -> int:
     context = current_context(m)
     if context.device.streams_left < 1:
         raise refuse(m, "runtime.stream_limit", device=context.device.index, limit=m.soc.max_streams)
-    return m.handles.open(context.create_stream(priority=priority, flags=flags))
+    return opened(m, context.create_stream(priority=priority, flags=flags))
 
 
 @api("acl.rt.destroy_stream")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cannlab.acl.binding import api
-from cannlab.acl.checks import name_kind, refuse, take
+from cannlab.acl.checks import name_kind, opened, refuse, take
 from cannlab.machine import Machine
 
 UNKNOWN_RANK = (1 << 64) - 2
@@ -31,6 +31,7 @@ class TensorDesc:
     origin_dims: list[int] = field(default_factory=list)
     origin_format: int = UNDEFINED
     ranges: list[tuple[int, int]] = field(default_factory=list)
+    value_ranges: list[tuple[int, int]] = field(default_factory=list)
     placement: int = 0
     constant: bytes | None = None
     dynamic_input: str = ""
@@ -47,7 +48,7 @@ class TensorDesc:
         return count
 
 
-name_kind(TensorDesc, "tensor description")
+name_kind(TensorDesc, "tensor description", "acl.destroy_tensor_desc")
 
 
 def element_size(dtype: int) -> int:
@@ -58,8 +59,7 @@ def element_size(dtype: int) -> int:
 def _dims(m: Machine, dims: Any) -> list[int]:
     """A list of ints as the wrapper takes it: TypeError for anything else, ValueError beyond 64 bits."""
     if not isinstance(dims, list) or not all(isinstance(dim, int) for dim in dims):
-        call = m.thread.call
-        raise TypeError(f"{call.name if call is not None else 'acl'} args parse failed")
+        raise TypeError(f"{m.thread.function} args parse failed")
     if any(not -(1 << 63) <= dim < 1 << 63 for dim in dims):
         raise ValueError("a dimension does not fit into 64 bits")
     if len(dims) > _MOST_DIMS:
@@ -69,8 +69,7 @@ def _dims(m: Machine, dims: Any) -> list[int]:
 
 def _ranges(m: Machine, ranges: Any) -> list[tuple[int, int]]:
     if not isinstance(ranges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in ranges):
-        call = m.thread.call
-        raise TypeError(f"{call.name if call is not None else 'acl'} args parse failed")
+        raise TypeError(f"{m.thread.function} args parse failed")
     return [(int(low), int(high)) for low, high in (_dims(m, pair) for pair in ranges)]
 
 
@@ -83,7 +82,7 @@ def data_type_size(m: Machine, data_type: int) -> int:
 @api("acl.create_tensor_desc")
 def create_tensor_desc(m: Machine, data_type: int, dims: Any, format: int) -> int:
     """create_tensor_desc(data_type, dims, format) -> desc; dims must be a list."""
-    return m.handles.open(TensorDesc(data_type, _dims(m, dims), format))
+    return opened(m, TensorDesc(data_type, _dims(m, dims), format))
 
 
 @api("acl.destroy_tensor_desc")
@@ -248,4 +247,11 @@ def set_tensor_const(m: Machine, desc: int, data: int, size: int) -> int:
     if data == 0 or size == 0:
         raise refuse(m, "runtime.bad_parameter", argument="data or size", value=0, allowed="host memory")
     entry.constant = bytes(m.memory.view(data, size, "host", write=False))
+    return 0
+
+
+@api("acl.set_tensor_value_range")
+def set_tensor_value_range(m: Machine, desc: int, ranges: Any) -> int:
+    """set_tensor_value_range(desc, [[least, most], ...]) -> ret: kept; no operator here has a range of values."""
+    take(m, desc, TensorDesc).value_ranges = _ranges(m, ranges)
     return 0

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from cannlab.ascendc.codegen.errors import CodegenError, Source, UnsupportedSyntaxError
 from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import PassesFailed
@@ -45,6 +47,11 @@ _RUNTIME_FUNCTIONS = {
     "ascend_is_aic": "int1",
     "ascend_is_aiv": "int1",
     "gather_mask": "uint64",
+    "get_system_cycle": "int64",
+    "scalar_get_sff_value": "int64",
+    "scalar_get_count_of_value": "int64",
+    "scalar_count_leading_zero": "int64",
+    "count_bits_cnt_same_as_sign_bit": "int64",
 }
 _SCALAR_METHODS = ("get_value", "get_size", "get_length", "cast", "ceildiv", "logical_and", "logical_or")
 _NUMBERS = (bool, int, float)
@@ -307,10 +314,10 @@ class FunctionVisitor:
                 f"range with step {args[2].value} is not supported in JIT function: the loop counts upwards and would "
                 "never run; loop upwards and compute the index",
             )
-        kinds = [arg.dtype for arg in args if isinstance(arg, Runtime) and arg.dtype]
+        kinds = [arg.dtype for arg in args if isinstance(arg, Runtime) and arg.dtype and arg.dtype[0] != "f"]
         for arg in args:
-            if isinstance(arg, Known) and not isinstance(arg.value, int):
-                raise self._error(node, "TypeError", f"range expects integers, got {type(arg.value).__name__}")
+            if isinstance(arg, Known) and not isinstance(arg.value, (int, float)):
+                raise self._error(node, "TypeError", f"range expects numbers, got {type(arg.value).__name__}")
         self._runtime_loop(node.body, node.target.id, Runtime(kinds[0] if kinds else "int32"), "loop")
 
     def _runtime_loop(self, body: list[ast.stmt], variable: str | None, kind: Value, name: str) -> None:
@@ -356,7 +363,14 @@ class FunctionVisitor:
         self._runtime_loop(node.body, None, UNKNOWN, "loop")
 
     def _do_With(self, node: ast.With) -> None:
-        raise self._refuse(node, "With is supported for matmul.iterate() only, which is not emulated yet")
+        for item in node.items:
+            value = self._value(item.context_expr)
+            if not isinstance(value, Unknown):
+                kind = _class_name(value)
+                raise self._error(node, "AttributeError", f"'{kind}' object has no attribute '__enter__'")
+        raise self._error(
+            node, "NotImplementedError", "with is supported for matmul.iterate() only, which is not emulated yet"
+        )
 
     def _do_Break(self, node: ast.Break) -> None:
         raise self._unsupported(node)
@@ -541,7 +555,10 @@ class FunctionVisitor:
         if callable(getattr(function, "fn", None)) and isinstance(getattr(function, "name", None), str):
             if function.name in self._active:
                 raise self._error(node, "KeyError", f"'{function.name}'")
-            found = self._nested(function, args, kwargs, (*self._active, function.name))
+            try:
+                found = self._nested(function, args, kwargs, (*self._active, function.name))
+            except TypeError as problem:
+                raise self._error(node, "TypeError", str(problem)) from None
             return UNKNOWN if found is None else found
         values = [*args, *kwargs.values()]
         known = all(isinstance(value, Known) for value in values)
@@ -657,6 +674,6 @@ def referenced(tree: ast.FunctionDef, globals_: Mapping[str, Any]) -> list[Any]:
             value = globals_[part.id]
             for attribute in reversed(path):
                 value = getattr(value, attribute, None)
-            if isinstance(value, (FunctionType, BuiltinFunctionType)):
+            if isinstance(value, (FunctionType, BuiltinFunctionType, np.ufunc)):
                 found.append(value)
     return found

@@ -68,7 +68,31 @@ class _Rewrite(ast.NodeTransformer):
         return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
 
 
-def rewrite(function: FunctionType, tree: ast.FunctionDef, first: int, helpers: Any) -> Callable[..., Any]:
+class _Probe(_Rewrite):
+    """As above, for the pass that visits everything once: both branches of an ``if`` are entered."""
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        name = f"__if_{node.lineno}_{node.col_offset}"
+        made: list[ast.stmt] = [ast.Assign(targets=[ast.Name(id=name, ctx=ast.Store())], value=node.test)]
+        for helper, body in (("then", node.body), ("otherwise", node.orelse)):
+            if body:
+                test = self._call(helper, [ast.Name(id=name, ctx=ast.Load())], node.test)
+                made.append(ast.If(test=test, body=body, orelse=[]))
+        for each in made:
+            ast.fix_missing_locations(ast.copy_location(each, node))
+        return made
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        sides: list[ast.expr] = [ast.Lambda(args=nothing, body=side) for side in (node.body, node.orelse)]
+        return self._call("chosen", [node.test, *sides], node)
+
+
+def rewrite(
+    function: FunctionType, tree: ast.FunctionDef, first: int, helpers: Any, probe: bool = False
+) -> Callable[..., Any]:
     """The function that runs a kernel's body.
 
     Args:
@@ -76,8 +100,9 @@ def rewrite(function: FunctionType, tree: ast.FunctionDef, first: int, helpers: 
         tree: its definition, line numbers from 1.
         first: line of the definition's first line in the file.
         helpers: what the rewritten code calls (loop, watch, both, either, negate, chosen).
+        probe: rewrite for the pass that visits everything once (helpers: codegen.probe).
     """
-    made = _Rewrite().visit(copy.deepcopy(tree))
+    made = (_Probe if probe else _Rewrite)().visit(copy.deepcopy(tree))
     made.decorator_list = []
     made.returns = None
     parameters = made.args

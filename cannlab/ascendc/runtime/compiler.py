@@ -7,6 +7,7 @@ from typing import Any
 
 from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import KernelType
+from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
 
 
 @dataclass
@@ -31,8 +32,15 @@ class CompileOptions:
         wrong_type = self.kernel_type is not None and not isinstance(self.kernel_type, KernelType)
         if self.opt_level not in (1, 2, 3) or wrong_type:
             raise RuntimeError("Please check input compile option")
-        if self.kernel_type not in (None, KernelType.AIV_ONLY) or self.matmul_cube_only:
-            raise NotImplementedError("cube and mixed kernels are not emulated yet: kernel_type must be AIV_ONLY")
+        if self.kernel_type not in (None, KernelType.AIV_ONLY, KernelType.AIC_ONLY):
+            raise NotImplementedError(
+                f"mixed kernels ({self.kernel_type!r}) are not emulated yet: kernel_type must be AIV_ONLY or AIC_ONLY"
+            )
+
+    @property
+    def cores(self) -> str:
+        """Which cores the kernel is compiled for: vector cores unless kernel_type says otherwise."""
+        return CUBE_CORE if self.kernel_type == KernelType.AIC_ONLY else VECTOR_CORE
 
 
 def __getattr__(name: str) -> Any:

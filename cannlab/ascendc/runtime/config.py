@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Any
 
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.soc import soc as chips
 
 
@@ -103,3 +104,6 @@ def chip() -> Any:
             "or set CANNLAB_SOC"
         )
     return here
+
+
+__getattr__ = names_of(__name__)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from cannlab.ascendc.codegen import probe
 from cannlab.ascendc.codegen import runtime as helpers
 from cannlab.ascendc.codegen.errors import CodegenError, Source
 from cannlab.ascendc.codegen.function_visitor import UNKNOWN, FunctionVisitor, Known, Runtime, Value, referenced
@@ -26,6 +27,7 @@ from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.struct import Struct
 from cannlab.ascendc.language.core.tensor import BaseTensor
 from cannlab.ascendc.language.fwk.tpipe import TQueBind
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.ascendc.runtime.compiler import CompileOptions
 from cannlab.ascendc.runtime.config import chip
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
@@ -110,6 +112,7 @@ class JITFunction:
         self.__name__, self.__doc__, self.__wrapped__ = fn.__name__, fn.__doc__, fn
         self._text: _Text | None = None
         self._runner: Callable[..., Any] | None = None
+        self._prober: Callable[..., Any] | None = None
         self._checked: set[tuple[Any, ...]] = set()
         self._launch_options = LaunchOptions()
 
@@ -139,15 +142,15 @@ class JITFunction:
         return self.fn(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> None:
-        body, arrays, scalars, sync = self._prepared(args, kwargs)
+        body, arrays, scalars, sync, cores = self._prepared(args, kwargs)
         with _ONE_AT_A_TIME:
             GlobalBuilder.calls = {}
-            run(self.name, body, arrays, scalars, self._launch_options, sync)
+            run(self.name, body, arrays, scalars, self._launch_options, sync, cores)
 
     def _prepared(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str]:
-        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model."""
+    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str, str]:
+        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model, cores."""
         for name in _LAUNCH:
             if name in self.default_options:
                 raise TypeError(f"got an unexpected keyword argument '{name}'")
@@ -156,7 +159,7 @@ class JITFunction:
         compile_options = CompileOptions(**{name: merged[name] for name in _COMPILE if name in merged})
         bound = self._signature.bind(*args, **kwargs).arguments
         arguments, arrays, scalars, key = self._arguments(bound)
-        self._compile(arguments, key)
+        self._compile(arguments, key, compile_options.cores)
         runner = self._runner
         assert runner is not None
 
@@ -168,15 +171,17 @@ class JITFunction:
                 GlobalBuilder.state = None
 
         sync = "auto" if compile_options.auto_sync or compile_options.insert_sync else "strict"
-        return body, arrays, scalars, sync
+        return body, arrays, scalars, sync, compile_options.cores
 
     def _invoke(self, runner: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Run rewritten code; what it raises is what the front end would say."""
         try:
             return runner(**arguments)
-        except (KernelFault, CodegenError, PassesFailed, KeyboardInterrupt):
+        except (KernelFault, CodegenError, PassesFailed, probe.Ended, KeyboardInterrupt):
             raise
         except Exception as problem:
+            if isinstance(problem, (ArithmeticError, LookupError)) and GlobalBuilder.get(self.name).launch.probing:
+                raise probe.Ended from problem
             raise self._codegen_error(problem) from problem
 
     def _codegen_error(self, problem: Exception) -> CodegenError:
@@ -208,7 +213,11 @@ class JITFunction:
                 key.append((name, repr(arguments[name])))
                 scalars.append({"name": name, "const": repr(arguments[name])})
                 continue
-            device = _device_value(value, arrays)
+            try:
+                device = _device_value(value, arrays)
+            except ValueError as problem:
+                start = ast.Pass(lineno=1, col_offset=0)
+                raise CodegenError(f"ValueError: {problem}", self._source().source, start) from None
             arguments[name] = device
             kind = (
                 device.dtype.name
@@ -240,13 +249,40 @@ class JITFunction:
             if not module.startswith(("cannlab.ascendc", "asc.")) and module != "asc":
                 raise RuntimeError(f"Unsupported function referenced: {function}")
         self._runner = rewrite(self.fn, text.tree, text.first, helpers)
+        self._prober = rewrite(self.fn, text.tree, text.first, probe, probe=True)
 
-    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...]) -> None:
+    def _probe(self, arguments: dict[str, Any], cores: str) -> None:
+        """Every call once, on a launch that executes nothing: what no overload takes is refused here."""
+        assert self._prober is not None
+        with _ONE_AT_A_TIME:
+            before, GlobalBuilder.state = GlobalBuilder.state, BlockState(probe.ProbeLaunch(chip(), 1, cores))
+            calls, GlobalBuilder.calls = GlobalBuilder.calls, {}
+            try:
+                self._prober(**{name: _per_block(value) for name, value in arguments.items()})
+            except (CodegenError, PassesFailed):
+                raise
+            except (
+                TypeError,
+                AttributeError,
+                AssertionError,
+                NotImplementedError,
+                RuntimeError,
+                ValueError,
+            ) as problem:
+                raise self._codegen_error(problem) from problem
+            except (probe.Ended, ArithmeticError, LookupError):
+                return
+            finally:
+                GlobalBuilder.state, GlobalBuilder.calls = before, calls
+
+    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> None:
         self._prepare()
+        key = (*key, cores)
         if key in self._checked:
             return
         values = {name: _abstract(value) for name, value in arguments.items()}
         self._visit(values, True, (self.name,))
+        self._probe(arguments, cores)
         self._checked.add(key)
 
     def _visit(self, values: dict[str, Value], kernel: bool, active: tuple[str, ...]) -> Value:
@@ -290,6 +326,9 @@ class JITFunction:
                 shown = ", ".join(f"{name}={value!r}" for name, value in constants.items())
                 state.launch.warn("kernel.nested_constants", name=self.name, values=shown)
                 arguments.update(first_constants)
+        if state.launch.probing:
+            assert self._prober is not None
+            return self._invoke(self._prober, arguments)
         runner = self._runner
         assert runner is not None
         return self._invoke(runner, arguments)
@@ -314,11 +353,12 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
     """
     if core_num <= 0:
         raise ValueError("Core number should be large than 0")
-    body, arrays, scalars, sync = kernel._prepared(args, kwargs)
+    body, arrays, scalars, sync, cores = kernel._prepared(args, kwargs)
     with _ONE_AT_A_TIME:
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
-        return core.run(kernel.name, body, inputs, core_num, soc=soc or chip(), sync=sync, scalars=scalars)
+        there = soc or chip()
+        return core.run(kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores)
 
 
 def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], active: tuple[str, ...]) -> Value | None:
@@ -326,10 +366,7 @@ def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], ac
     if not isinstance(function, JITFunction):
         return None
     function._prepare()
-    try:
-        bound = function._signature.bind(*args, **kwargs)
-    except TypeError as problem:
-        raise CodegenError(f"TypeError: {problem}") from None
+    bound = function._signature.bind(*args, **kwargs)
     values: dict[str, Value] = {}
     for name, constant, _ in function._parameters:
         value = bound.arguments.get(name, Known(function._signature.parameters[name].default))
@@ -418,3 +455,6 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     if fn is not None:
         return JITFunction(fn, **options)
     return lambda function: JITFunction(function, **options)
+
+
+__getattr__ = names_of(__name__)

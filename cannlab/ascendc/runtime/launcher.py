@@ -16,6 +16,7 @@ from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import Chosen, chip
 from cannlab.errors import Diagnosis
 from cannlab.machine import core
+from cannlab.machine.core.pipes import VECTOR_CORE
 
 if TYPE_CHECKING:
     from cannlab.machine import Machine, Stream, Work
@@ -104,6 +105,7 @@ def run(
     scalars: list[Any],
     options: LaunchOptions,
     sync: str,
+    cores: str,
 ) -> Result | None:
     """Copy in, run, copy back; the call is over when everything is done.
 
@@ -115,7 +117,7 @@ def run(
     if options.core_num <= 0:
         raise ValueError("Core number should be large than 0")
     if _detached.into is not None:
-        return _run_detached(_detached.into, name, body, arrays, scalars, options, sync)
+        return _run_detached(_detached.into, name, body, arrays, scalars, options, sync, cores)
     from cannlab.ascendc.lib import runtime as rt
     from cannlab.machine import TaskFault, Work, machine
 
@@ -125,7 +127,7 @@ def run(
     found: list[Diagnosis] = []
     result: Result | None = None
     try:
-        result = core.run(name, body, inputs, options.core_num, soc=chip(), sync=sync, scalars=scalars)
+        result = core.run(name, body, inputs, options.core_num, soc=chip(), sync=sync, scalars=scalars, cores=cores)
         found = result.diagnoses
     except core.KernelFault as fault:
         found = [fault.diagnosis]
@@ -138,7 +140,7 @@ def run(
         assert result is not None
         return Work(result.timing.ns, kernel=result.trace)
 
-    code = _submit(node, stream, name, inputs, options, kernel)
+    code = _submit(node, stream, name, inputs, options, kernel, cores)
     if found:
         raise KernelError(found)
     if code:
@@ -157,10 +159,11 @@ def _run_detached(
     scalars: list[Any],
     options: LaunchOptions,
     sync: str,
+    cores: str,
 ) -> Result:
     inputs = [array.array for array in arrays]
     try:
-        result = core.run(name, body, inputs, options.core_num, soc=into.soc, sync=sync, scalars=scalars)
+        result = core.run(name, body, inputs, options.core_num, soc=into.soc, sync=sync, scalars=scalars, cores=cores)
     except core.KernelFault as fault:
         raise KernelError([fault.diagnosis]) from fault
     if result.diagnoses:
@@ -189,6 +192,7 @@ def _submit(
     inputs: list[NDArray[Any]],
     options: LaunchOptions,
     kernel: Callable[[], Work],
+    cores: str,
 ) -> int:
     """The tasks of one launch: arguments in, the kernel, arguments back; waits for all. Gives the code."""
     from cannlab.machine import Engine
@@ -204,7 +208,7 @@ def _submit(
             kernel,
             engine=Engine.COMPUTE,
             op_type=name,
-            core_type="AI_VECTOR_CORE",
+            core_type="AI_VECTOR_CORE" if cores == VECTOR_CORE else "AI_CORE",
             bytes=sum(int(array.nbytes) for array in inputs),
             blocks=options.core_num,
         )

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING
 
 from cannlab.trace import TaskKind
@@ -222,7 +223,9 @@ def all_codes_zero(*, except_for: tuple[str, ...] = ()) -> Requirement:
 
 
 def _alike(got: object, expected: object) -> bool:
-    """Equal as a learner writes it: a list for a tuple, capitals and spaces do not matter here."""
+    """Equal as a learner writes it: a list for a tuple, 4.0 for 4; capitals and spaces do not matter here."""
+    if isinstance(got, Number) and isinstance(expected, Number):
+        return bool(got == expected)
     if isinstance(got, (list, tuple)) and isinstance(expected, (list, tuple)):
         return len(got) == len(expected) and all(_alike(one, other) for one, other in zip(got, expected, strict=True))
     return str(got).strip().lower() == str(expected).strip().lower()

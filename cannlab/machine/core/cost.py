@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 from cannlab.machine.core import layout
-from cannlab.machine.core.dtypes import widest
+from cannlab.machine.core.dtypes import SIZES, unpack, widest
 from cannlab.machine.core.opcodes import Kind, Row
-from cannlab.machine.core.pipes import REPEAT, Space
+from cannlab.machine.core.pipes import BLOCK, REPEAT, Space
 from cannlab.soc.soc import Soc
 
 VECTOR_HEAD = 22
@@ -70,7 +70,9 @@ def vector_cycles(row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tu
     """Cycles of a vector instruction."""
     if not dtype:
         return VECTOR_HEAD
-    if imm[0] == layout.COUNT:
+    if row.repeats is not None:
+        count = row.repeats(dtype, imm)
+    elif imm[0] == layout.COUNT:
         count = -(-imm[1] * widest(dtype) // REPEAT)
     elif len(imm) >= 10:
         count = layout.repeats(widest(dtype), imm)
@@ -80,6 +82,45 @@ def vector_cycles(row: Row, dtype: int, imm: tuple[int, ...], operands: tuple[tu
     if row.lanewise and len(operands) > 1:
         factor *= conflict(operands, row.roles)
     return VECTOR_HEAD + math.ceil(count * factor)
+
+
+MMAD_HEAD = 10
+"""Published matmuls lie within 2 % of m * n * k / 4096: about this much for each 128 x 256 x 64."""
+LOAD_LATENCY = 30
+"""L1 to L0: assumed."""
+FIX_LATENCY = 160
+"""L0C to global memory: assumed as that of a write."""
+
+
+def cube_cycles(dtype: int, imm: tuple[int, ...]) -> int:
+    """Cycles of an mmad: one per 16 x 16 x 32 bytes of k (16 x 16 x 16 half, 32 int8); float32 runs at a quarter of
+    half's rate. Source: ascend-c 2.3, 2.6."""
+    m, n, k = imm
+    size = SIZES[unpack(dtype)[1]]
+    steps = -(-k * size // BLOCK) * (2 if size == 4 else 1)
+    return MMAD_HEAD + -(-m // 16) * -(-n // 16) * steps
+
+
+def load_size(row: Row, dtype: int, imm: tuple[int, ...]) -> tuple[int, int]:
+    """Bytes that a rearranging copy moves, and in how many rows it reads or writes global memory."""
+    size = SIZES[unpack(dtype)[0]]
+    name = row.name
+    if name in ("data_copy_nd2nz", "data_copy_nz2nd"):
+        return imm[0] * imm[1] * imm[2] * size, imm[0] * imm[1]
+    if name == "load_data_with_transpose":
+        return imm[1] * (1024 if size != 2 else 512), 1
+    if name == "load_data_3d":
+        return -(-imm[8] // 16) * 16 * -(-imm[7] * size // BLOCK) * BLOCK, 1
+    if name == "init_const_value":
+        return imm[0] * imm[1] * imm[3], 1
+    return imm[1] * 512, 1
+
+
+def fix_size(dtype: int, imm: tuple[int, ...]) -> tuple[int, int, int]:
+    """Bytes that a fixpipe reads, bytes that it writes, rows that it writes."""
+    n, m, count = imm[0], imm[1], imm[6] if imm[10] else 1
+    to, source = unpack(dtype)[:2]
+    return count * m * n * SIZES[source], count * m * n * SIZES[to], count * m if imm[10] else 1
 
 
 class Rates:
@@ -97,6 +138,8 @@ class Rates:
         self.read = bandwidth / soc.ai_cores
         self.write = float(soc.ub_to_ddr_rate)
         self.local = float(REPEAT)
+        self.load = {int(Space.L0A): float(soc.l1_to_l0a_rate), int(Space.L0B): float(soc.l1_to_l0b_rate)}
+        self.fix = float(soc.l0c_to_ub_rate)
 
 
 def is_global(row: Row, operands: tuple[tuple[int, int, int], ...]) -> bool:

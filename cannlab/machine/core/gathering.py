@@ -96,3 +96,49 @@ def gather_mask(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> Non
     code = unpack(dtype)[0]
     values = memory.view(operands[1], code)[kept(memory, dtype, imm, operands)]
     memory.view(operands[0], code)[: len(values)] = values
+
+
+# -- bilinear interpolation ---------------------------------------------------------------------------
+
+
+def bilinear(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    """Sums of weighted blocks. imm: mask low, high, h_repeat, mode, dst_blk, v_offset, v_repeat;
+    operands (dst, src, offsets, weights, scratch).
+
+    Each outer step starts from 0; each inner step adds 8 blocks of src (a byte offset each) times a weight (one for the
+    step, or with the mode one for each block). Every sum and product is rounded to half.
+    """
+    low, high, h_repeat, mode, blk, v_offset, v_repeat = imm
+    half, word = unpack(dtype)[0], unpack(dtype)[2]
+    source, weights = memory.view(operands[1], half), memory.view(operands[3], half)
+    offsets = memory.view(operands[2], word).astype(np.int64) // 2
+    dst = memory.view(operands[0], half)
+    lanes = layout.lanes(2, layout.MASK, 1, low, high)[:, 1]
+    inside = np.arange(BLOCK // 2)
+    for v in range(v_repeat):
+        total = np.zeros((8, BLOCK // 2), dtype=np.float16)
+        for h in range(h_repeat):
+            step = v * h_repeat + h
+            blocks = source[offsets[step * 8 : step * 8 + 8][:, None] + inside]
+            factor = weights[step * 8 : step * 8 + 8][:, None] if mode else weights[step]
+            total = total + blocks * factor
+        at = v * v_offset + lanes // 16 * blk * 16 + lanes % 16
+        dst[at] = total.reshape(-1)[lanes]
+
+
+def bilinear_written(dtype: int, imm: Imm) -> layout.Spans:
+    """Bytes of the result."""
+    low, high, _, _, blk, v_offset, v_repeat = imm
+    lanes = layout.lanes(2, layout.MASK, 1, low, high)[:, 1]
+    at = lanes // 16 * blk * 16 + lanes % 16
+    return layout.runs((np.arange(v_repeat)[:, None] * v_offset + at).reshape(-1), 2)
+
+
+def bilinear_offsets(dtype: int, imm: Imm) -> layout.Spans:
+    """Bytes of the offsets: 8 for each step."""
+    return ((0, imm[2] * imm[6] * 32),)
+
+
+def bilinear_weights(dtype: int, imm: Imm) -> layout.Spans:
+    """Bytes of the weights: one, or 8, for each step."""
+    return ((0, imm[2] * imm[6] * (16 if imm[3] else 2)),)

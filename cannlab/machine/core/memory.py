@@ -46,13 +46,15 @@ class Memory:
             buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
             buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
             self._buffers[number] = buffer
-        self._local = [space for space in Space if capacity(soc, space)]
-        for space in self._local:
+        for space in (space for space in Space if capacity(soc, space)):
             self._buffers[int(space)] = np.full(capacity(soc, space), POISON, dtype=np.uint8)
         self._views: dict[tuple[int, int, int, int], NDArray[Any]] = {}
         self.spare: list[tuple[int, int, int]] = []
         self.compare_mask = np.zeros(16, dtype=np.uint8)
         self.deq_scale = 1.0
+        self.deq_offset = 0
+        self.hf32 = 0
+        self.merged: tuple[int, ...] = (0, 0, 0, 0)
         self._dirty: set[int] = set()
 
     def start_block(self) -> None:
@@ -60,9 +62,15 @@ class Memory:
         self._buffers[int(Space.UB)][:] = POISON
         for space in self._dirty:
             self._buffers[space][:] = POISON
-        self._dirty.clear()
         self.compare_mask[:] = 0
         self.deq_scale = 1.0
+        self.deq_offset = 0
+        self.hf32 = 0
+        self.merged = (0, 0, 0, 0)
+
+    def has(self, space: Space) -> bool:
+        """Does the chip have this local buffer?"""
+        return int(space) in self._buffers
 
     def limit(self, allocation: int) -> int:
         """Bytes of an allocation that belong to the kernel."""
@@ -76,6 +84,13 @@ class Memory:
         if found is None:
             found = self._views[key] = self._new_view(allocation, offset, size, code)
         return found
+
+    def raw(self, operand: tuple[int, int, int]) -> NDArray[np.uint8]:
+        """The operand's bytes. A copy reaches other bytes of global memory each time: they are not kept."""
+        allocation, offset, size = operand
+        if allocation >= 0 <= offset and offset + size <= self.sizes[allocation]:
+            return self._buffers[allocation][offset : offset + size]
+        return self.view(operand, BYTE)
 
     def _new_view(self, allocation: int, offset: int, size: int, code: int) -> NDArray[Any]:
         buffer = self._buffers.get(allocation)

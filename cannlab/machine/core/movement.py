@@ -32,10 +32,10 @@ def copy(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
     count, length, src_gap, dst_gap, atomic = imm
     operation = ATOMIC[atomic]
     if count == 1 and operation is None:
-        memory.view(operands[0], BYTE)[:] = memory.view(operands[1], BYTE)
+        memory.raw(operands[0])[:] = memory.raw(operands[1])
         return
     kind = BYTE if operation is None else unpack(dtype)[0]
-    dst, src = memory.view(operands[0], BYTE), memory.view(operands[1], BYTE)
+    dst, src = memory.raw(operands[0]), memory.raw(operands[1])
     for number in range(count):
         to, source = number * (length + dst_gap), number * (length + src_gap)
         part = src[source : source + length]

@@ -11,10 +11,27 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from cannlab.machine.core import compare, conversion, elementwise, gathering, layout, movement, reductions
+import numpy as np
+from numpy.typing import NDArray
+
+from cannlab.machine.core import (
+    adv_math,
+    compare,
+    conversion,
+    cube,
+    elementwise,
+    fractals,
+    gathering,
+    layout,
+    movement,
+    quantising,
+    reductions,
+    sorting,
+    transposing,
+)
 from cannlab.machine.core.dtypes import CODES, NAMES, SIZES, pack, unpack, widest
 from cannlab.machine.core.memory import Memory
-from cannlab.machine.core.pipes import BLOCK, REPEAT, Pipe
+from cannlab.machine.core.pipes import BLOCK, GM, REPEAT, Pipe, Space
 
 Operands = tuple[tuple[int, int, int], ...]
 Imm = tuple[int, ...]
@@ -27,11 +44,15 @@ class Kind(IntEnum):
 
     VECTOR = 0
     MOVE = 1
-    SCALAR = 2
-    FLAG = 3
-    BARRIER = 4
-    QUEUE = 5
-    BLOCK = 6
+    LOAD = 2
+    """A copy that rearranges: to and from fractals."""
+    CUBE = 3
+    FIX = 4
+    SCALAR = 5
+    FLAG = 6
+    BARRIER = 7
+    QUEUE = 8
+    BLOCK = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +70,13 @@ class Row:
         types: legal element types of its operands, packed; empty means all.
         align: alignment in bytes of each operand in a local buffer (0: its element's size).
         cycles: cycles per repeat of a vector instruction.
+        repeats: repeats that a vector instruction takes, where its immediates do not begin with a form or a count.
+        spaces: where each operand may lie (GM or a local buffer); empty means that PATHS says it.
+        flow: of an operation that only moves elements: (elements of the destination, element of the source of each),
+            by element size and immediates. What is undefined in the source is undefined in the destination.
+        needs: of an operation that reads whole fractals: the elements of an operand that count (the rest may be
+            undefined), by operand, types and immediates.
+        atomic: which immediate says how a write to global memory combines with what is there (-1: it replaces).
     """
 
     number: int
@@ -62,7 +90,18 @@ class Row:
     types: frozenset[int] = frozenset()
     align: tuple[int, ...] = ()
     cycles: float = 1.0
+    spaces: tuple[frozenset[int], ...] = ()
+    atomic: int = -1
+    repeats: Callable[[int, Imm], int] | None = None
+    flow: Callable[[int, Imm], tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None
+    needs: Callable[[int, int, Imm], NDArray[np.int64]] | None = None
 
+
+def _in(*spaces: int) -> frozenset[int]:
+    return frozenset(int(space) for space in spaces)
+
+
+_UB = _in(Space.UB)
 
 ROWS: dict[int, Row] = {}
 BY_NAME: dict[str, Row] = {}
@@ -72,6 +111,8 @@ def _add(number: int, name: str, kind: Kind, pipe: Pipe, execute: Execute, **res
     roles = str(rest.get("roles", ""))
     rest.setdefault("align", (BLOCK,) * len(roles))
     rest.setdefault("touches", (None,) * len(roles))
+    if kind == Kind.VECTOR:
+        rest.setdefault("spaces", (_UB,) * len(roles))
     row = Row(number, name, kind, pipe, execute, **rest)  # type: ignore[arg-type]
     if number in ROWS or name in BY_NAME:
         raise ValueError(f"{number} {name} stands twice in the table of operations")
@@ -430,7 +471,7 @@ def _copied(gap: int) -> Touch:
     return touch
 
 
-_add(150, "data_copy", Kind.MOVE, Pipe.MTE2, movement.copy, roles="wr", touches=(_copied(3), _copied(2)))
+_add(150, "data_copy", Kind.MOVE, Pipe.MTE2, movement.copy, roles="wr", touches=(_copied(3), _copied(2)), atomic=4)
 _add(
     151,
     "data_copy_pad",
@@ -440,17 +481,294 @@ _add(
     roles="wr",
     touches=(lambda dtype, imm: movement.pad_written(imm), _copied(2)),
 )
+_L1, _L0A, _L0B, _L0C = (_in(space) for space in (Space.L1, Space.L0A, Space.L0B, Space.L0C))
+_GM = _in(GM)
+_WIDE = " ".join(name for name in NAMES if name and SIZES[CODES[name]] <= 4)
+_LOADED = same(_WIDE, 2)
+for _number, _name, _pipe, _where, _to, _from in (
+    (210, "data_copy_nd2nz", Pipe.MTE2, fractals.nd2nz, _L1, _GM),
+    (212, "load_data", Pipe.MTE1, fractals.load_2d, _L0A | _L0B, _L1),
+    (213, "load_data_gm", Pipe.MTE2, fractals.load_2d, _L1 | _L0A | _L0B, _GM),
+    (214, "load_data_with_transpose", Pipe.MTE1, fractals.load_transpose, _L0A | _L0B, _L1),
+):
+    _add(
+        _number,
+        _name,
+        Kind.LOAD,
+        _pipe,
+        fractals.move(_where),
+        roles="wr",
+        touches=(fractals.touched(_where, 0), fractals.touched(_where, 1)),
+        flow=_where,
+        types=_LOADED,
+        spaces=(_to, _from),
+    )
+_add(
+    211,
+    "data_copy_nz2nd",
+    Kind.LOAD,
+    Pipe.MTE3,
+    fractals.store,
+    roles="wr",
+    touches=(fractals.touched(fractals.nz2nd, 0), fractals.touched(fractals.nz2nd, 1)),
+    types=_LOADED,
+    spaces=(_GM, _UB),
+    atomic=7,
+)
+_add(
+    215,
+    "load_data_3d",
+    Kind.LOAD,
+    Pipe.MTE1,
+    fractals.move(fractals.load_3d, fractals.last_as_float),
+    roles="wr",
+    touches=(fractals.touched(fractals.load_3d, 0), fractals.touched(fractals.load_3d, 1)),
+    flow=fractals.load_3d,
+    types=_LOADED,
+    spaces=(_L0A | _L0B, _L1),
+)
+_add(
+    216,
+    "init_const_value",
+    Kind.LOAD,
+    Pipe.MTE1,
+    fractals.move(fractals.fill, fractals.last_as_float),
+    roles="w",
+    touches=(fractals.touched(fractals.fill, 0),),
+    types=same("int16 uint16 float16 int32 uint32 float32", 1),
+    spaces=(_L1 | _L0A | _L0B,),
+)
+for _number, _name, _start, _roles in (
+    (220, "mmad", "nothing", "wrr"),
+    (221, "mmad_accumulate", "sum", "xrr"),
+    (222, "mmad_bias", "bias", "wrrr"),
+):
+    _biased = len(_roles) == 4
+    _add(
+        _number,
+        _name,
+        Kind.CUBE,
+        Pipe.M,
+        cube.mmad(_start),
+        roles=_roles,
+        touches=(cube.touch_c, cube.touch_a, cube.touch_b, cube.touch_bias)[: len(_roles)],
+        needs=cube.needed,
+        types=cube.mmad_types(_biased),
+        spaces=(_L0C, _L0A, _L0B, _in(Space.BIAS) | _L0C)[: len(_roles)],
+    )
+_add(
+    223,
+    "fixpipe",
+    Kind.FIX,
+    Pipe.FIXP,
+    cube.fixpipe,
+    roles="wr",
+    touches=(cube.touch_out, cube.touch_in),
+    types=each({pair for pairs in cube.RESULTS.values() for pair in pairs}),
+    spaces=(_GM, _L0C),
+    atomic=12,
+)
+_add(
+    224,
+    "fixpipe_vector",
+    Kind.FIX,
+    Pipe.FIXP,
+    cube.fixpipe,
+    roles="wrr",
+    touches=(cube.touch_out, cube.touch_in, cube.touch_words),
+    types=each({(*pair, "uint64") for mode in cube.VECTOR_MODES for pair in cube.RESULTS[mode]}),
+    spaces=(_GM, _L0C, _L1),
+    atomic=12,
+)
+
+
+def _set_hf32(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    memory.hf32 = imm[0]
+
+
+_add(225, "set_hf32", Kind.SCALAR, Pipe.S, _set_hf32)
+"""imm: 0 off, 1 to nearest even, 2 towards zero."""
+
+# -- sorting, transposing, quantising, composite functions ----------------------------------------------
+
+_SCORES = ("float16", "float32")
+_SORTED = each((name, name, "uint32") for name in _SCORES)
+_add(
+    240,
+    "sort32",
+    _V,
+    Pipe.V,
+    sorting.sort32,
+    roles="wrr",
+    touches=(sorting.structures, sorting.elements(1), sorting.indices),
+    types=_SORTED,
+    cycles=4.0,
+)
+for _number, _queues in ((241, 2), (242, 3), (243, 4)):
+    _add(
+        _number,
+        f"mrg_sort_{_queues}",
+        _V,
+        Pipe.V,
+        sorting.merge,
+        roles="w" + "r" * _queues,
+        repeats=sorting.merge_repeats(_queues),
+        touches=(sorting.merged(_queues), *(sorting.queue(place, _queues) for place in range(_queues))),
+        types=same("float16 float32", 1 + _queues),
+        cycles=4.0,
+    )
+_add(
+    244,
+    "sort",
+    _V,
+    Pipe.V,
+    sorting.sort,
+    roles="wrrw",
+    touches=(sorting.structures, sorting.elements(1), sorting.indices, sorting.structures),
+    types=each((name, name, "uint32", name) for name in _SCORES),
+    cycles=12.0,
+)
+_add(
+    245,
+    "extract",
+    _V,
+    Pipe.V,
+    sorting.extract,
+    roles="wwr",
+    touches=(sorting.elements(0), sorting.indices, sorting.structures),
+    types=each((name, "uint32", name) for name in _SCORES),
+    cycles=2.0,
+)
+_add(
+    250,
+    "transpose",
+    _V,
+    Pipe.V,
+    transposing.transpose,
+    roles="wr",
+    repeats=transposing.repeats,
+    touches=(transposing.whole, transposing.whole),
+    types=same("int16 uint16 float16", 2),
+)
+_add(
+    251,
+    "transpose_ext",
+    _V,
+    Pipe.V,
+    transposing.transpose,
+    roles="wrw",
+    repeats=transposing.repeats,
+    touches=(transposing.whole, transposing.whole, transposing.scratch),
+    types=each((name, name, "uint8") for name in _WIDE.split()),
+    cycles=4.0,
+)
+_add(
+    252,
+    "trans_data_to_5hd",
+    _V,
+    Pipe.V,
+    transposing.to_5hd,
+    roles="w" * 16 + "r" * 16,
+    touches=(transposing.line(False),) * 16 + (transposing.line(True),) * 16,
+    types=same("int8 uint8 int16 uint16 float16 int32 uint32 float32", 1),
+    cycles=8.0,
+)
+"""Its packed types hold one type, that of all lines."""
+_add(
+    90,
+    "add_deq_relu",
+    _V,
+    Pipe.V,
+    quantising.add_deq_relu,
+    roles="wrr",
+    touches=_STRIDED,
+    lanewise=True,
+    types=each([("float16", "int32", "int32")]),
+    cycles=3.0,
+)
+_add(
+    91,
+    "cast_deq",
+    _V,
+    Pipe.V,
+    quantising.cast_deq_half,
+    roles="wr",
+    touches=_STRIDED[:2],
+    lanewise=True,
+    types=each([("float16", "int32")]),
+)
+_add(
+    92,
+    "cast_deq_byte",
+    _V,
+    Pipe.V,
+    quantising.cast_deq_byte,
+    roles="wr",
+    touches=(quantising.halves(0), quantising.halves(1)),
+    types=each([("int8", "int16"), ("uint8", "int16")]),
+)
+_add(
+    93,
+    "quant",
+    _V,
+    Pipe.V,
+    elementwise.run(quantising.quant),
+    roles="wr",
+    touches=_STRIDED[:2],
+    lanewise=True,
+    types=each([("int8", "float16"), ("int8", "float32")]),
+    cycles=4.0,
+)
+_add(
+    94,
+    "bilinear_interpolation",
+    _V,
+    Pipe.V,
+    gathering.bilinear,
+    roles="wrrrw",
+    repeats=lambda dtype, imm: imm[2] * imm[6],
+    touches=(gathering.bilinear_written, None, gathering.bilinear_offsets, gathering.bilinear_weights, None),
+    types=each([("float16", "float16", "uint32", "float16", "uint8")]),
+    cycles=4.0,
+)
+COMPOSITE_CYCLES = 20.0
+"""Of a composite function, per repeat: about so many instructions (assumed)."""
+for _number, (_name, _curve) in enumerate(adv_math.FUNCTIONS.items(), start=300):
+    _add(
+        _number,
+        f"adv_{_name}",
+        _V,
+        Pipe.V,
+        elementwise.run(adv_math.unary(_curve)),
+        roles="wr",
+        touches=_STRIDED[:2],
+        lanewise=True,
+        types=same(_FLOAT, 2),
+        cycles=COMPOSITE_CYCLES,
+    )
+for _number, _name, _compute, _names in (
+    (340, "adv_power", adv_math.power, "float16 float32 int32"),
+    (341, "adv_xor", adv_math.xor, "int16 uint16"),
+):
+    _add(
+        _number,
+        _name,
+        _V,
+        Pipe.V,
+        elementwise.run(_compute),
+        roles="wrr",
+        touches=_STRIDED,
+        lanewise=True,
+        types=same(_names, 3),
+        cycles=COMPOSITE_CYCLES if _name == "adv_power" else 3.0,
+    )
+
 _add(160, "set_value", Kind.SCALAR, Pipe.S, movement.store, roles="w", align=(0,))
 _add(161, "get_value", Kind.SCALAR, Pipe.S, movement.nothing, roles="r", align=(0,))
 
 
-def _set_deq(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
-    from cannlab.machine.core.floats import from_bits
-
-    memory.deq_scale = from_bits(imm[0])
-
-
-_add(162, "set_deq_scale", Kind.SCALAR, Pipe.S, _set_deq)
+_add(162, "set_deq_scale", Kind.SCALAR, Pipe.S, quantising.set_scale)
+"""imm: the scale's bits[, an offset]."""
 
 # -- synchronisation, queues, blocks ------------------------------------------------------------------
 

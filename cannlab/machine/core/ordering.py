@@ -28,7 +28,11 @@ from cannlab.machine.core.shadow import Cell, Shadow
 Report = Callable[..., None]
 """report(rule, instruction, others, **facts)"""
 Operand = tuple[int, int, int]
-_S = int(Pipe.S)
+_VECTOR, _DEQUEUED, _WHOLE = Kind.VECTOR, State.DEQUEUED, State.WHOLE
+_S, _M = int(Pipe.S), int(Pipe.M)
+_EVERY = range(PIPES)
+LARGE = 10
+"""Fractals of a result from which on one mmad may follow another on it without a barrier. Source: ascend-c 2.3."""
 
 
 class Ordering:
@@ -43,10 +47,16 @@ class Ordering:
     def __init__(self, memory: Memory, report: Report, strict: bool) -> None:
         self._report = report
         self._strict = strict
-        self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in (Space.UB,)}
+        self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in Space if memory.has(space)}
         self._global = {number: Shadow(size + GM_SLACK, True) for number, size in enumerate(memory.sizes)}
+        self._shadows = {**self._local, **self._global}
+        # Reads of an argument that nobody has written yet are only noted: most arguments are never written.
+        self._reads: dict[int, list[tuple[Operand, layout.Spans | None, int, int]]] = {
+            number: [] for number in self._global
+        }
         self._memory = memory
         self._unsettled: list[tuple[Operand, NDArray[np.uint8], int, int]] = []
+        self._large = False
         self.waited: list[int] = []
         """Instructions that the automatic synchronisation made the last one wait for."""
         self.start_block(-1)
@@ -71,9 +81,9 @@ class Ordering:
 
     def join(self, pipe: int, done: Sequence[int]) -> None:
         """The pipe goes on only after all of that is finished. Waiting scalar code holds back every pipe."""
-        pipes = range(PIPES) if pipe == _S else (pipe,)
-        for each in pipes:
-            self.known[each] = [a if a > b else b for a, b in zip(self.known[each], done, strict=True)]
+        known = self.known
+        for each in _EVERY if pipe == _S else (pipe,):
+            known[each] = list(map(max, known[each], done))
 
     def barrier(self, pipe: int) -> None:
         """pipe_barrier."""
@@ -138,13 +148,14 @@ class Ordering:
 
     def _cells(self, operand: Operand, spans: layout.Spans | None) -> list[Cell]:
         allocation, offset, size = operand
-        shadow = self._global.get(allocation) if allocation >= 0 else self._local.get(allocation)
+        shadow = self._shadows.get(allocation)
         if shadow is None:
             return []
         if spans is None:
             return shadow.cells(offset, offset + size)
         if len(spans) == 1:
-            return shadow.cells(offset + spans[0][0], offset + spans[0][1])
+            start, end = spans[0]
+            return shadow.cells(offset + start, offset + end)
         found: list[Cell] = []
         for start, end in spans:
             found += shadow.cells(offset + start, offset + end)
@@ -155,17 +166,24 @@ class Ordering:
         spans = touched(row, dtype, imm)
         roles = row.roles
         undefined: list[tuple[int, Cell]] = []
+        if pipe == _M:
+            self._large = -(-imm[0] // 16) * -(-imm[1] // 16) >= LARGE
         if self.waited:
             self.waited = []
+        known = self.known[pipe]
+        reads = self._reads
         for place, operand in enumerate(operands):
             if roles[place] == "w":
                 continue
+            if operand[0] in reads:
+                reads[operand[0]].append((operand, spans[place], pipe, number))
+                continue
             cells = self._cells(operand, spans[place])
-            loose = spans[place] is None and row.kind == Kind.VECTOR
+            loose = spans[place] is None and row.kind is _VECTOR
             for cell in cells:
                 if not cell.defined and not loose:
                     undefined.append((place, cell))
-                if cell.writer >= 0 and cell.writer > self.known[pipe][cell.writer_pipe]:
+                if cell.writer >= 0 and cell.writer > known[cell.writer_pipe]:
                     self._after_write(number, pipe, cell, "reads", False)
                 elif -1 < cell.writer < self._first and operand[0] >= 0:
                     self._blocks(number, cell.writer, operand, "reads", "written")
@@ -178,9 +196,12 @@ class Ordering:
         for place, operand in enumerate(operands):
             if roles[place] == "r":
                 continue
-            for cell in self._cells(operand, spans[place]):
+            if operand[0] in reads:
+                self._catch_up(operand[0])
+            cells = self._cells(operand, spans[place])
+            for cell in cells:
                 self._write(number, row, pipe, imm, operand, cell)
-            if spans[place] is None or len(spans[place] or ()) == 1:
+            if len(cells) > 1 and (spans[place] is None or len(spans[place] or ()) == 1):
                 shadow = self._local.get(operand[0])
                 if shadow is not None:
                     start, end = spans[place][0] if spans[place] else (0, operand[2])  # type: ignore[index]
@@ -190,9 +211,17 @@ class Ordering:
                 cell.defined = False
         self.last[pipe] = number
 
+    def _catch_up(self, allocation: int) -> None:
+        """The first write to an argument: its reads so far are entered in its cells."""
+        for operand, spans, pipe, number in self._reads.pop(allocation):
+            for cell in self._cells(operand, spans):
+                if not cell.readers:
+                    cell.first_reader = number
+                cell.readers[pipe] = number
+
     def _write(self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, cell: Cell) -> None:
         known = self.known[pipe]
-        atomic = imm[4] if row.name == "data_copy" and operand[0] >= 0 else 0
+        atomic = imm[row.atomic] if row.atomic >= 0 and operand[0] >= 0 else 0
         if cell.writer > known[cell.writer_pipe] and not (atomic and atomic == cell.atomic):
             self._after_write(number, pipe, cell, "overwrites", True)
         elif -1 < cell.writer < self._first and operand[0] >= 0 and not (atomic and atomic == cell.atomic):
@@ -223,6 +252,8 @@ class Ordering:
 
     def _automatic(self, pipe: int, other: int, when: int) -> bool:
         """Would the compiler order this pair? Then the wait is remembered."""
+        if self._strict and pipe == other == _M and self._large:
+            return True
         if self._strict or not (pipe == other or _S in (pipe, other)):
             return False
         if pipe != other:
@@ -252,7 +283,7 @@ class Ordering:
                 did=did,
             )
             return
-        source, waits = Pipe(other_pipe).name, Pipe(pipe).name
+        source, waits = (Pipe(each).name.replace("FIXP", "FIX") for each in (other_pipe, pipe))
         self._report(
             "kernel.race",
             number,
@@ -282,7 +313,7 @@ class Ordering:
         buffer = cell.owner
         assert buffer is not None
         state = buffer.state
-        if state in (State.DEQUEUED, State.WHOLE):
+        if state is _DEQUEUED or state is _WHOLE:
             return
         if state is State.ALLOCATED:
             produces = buffer.queue.produces
@@ -299,6 +330,13 @@ class Ordering:
         rule = "kernel.queue_enqueued" if state is State.ENQUEUED else "kernel.queue_freed"
         self._report(rule, number, (("given away at", buffer.since),) if buffer.since >= 0 else ())
 
+    def _counts(self, row: Row, place: int, dtype: int, imm: tuple[int, ...], operands: Any, cell: Cell) -> bool:
+        """Does the result depend on a byte of the cell?"""
+        assert row.needs is not None
+        size = SIZES[unpack(dtype)[place]]
+        at = row.needs(place, dtype, imm) * size + operands[place][1]
+        return bool(((at + size > cell.start) & (at < cell.end)).any())
+
     # -- undefined bytes ------------------------------------------------------------------------------
 
     def _undefined(
@@ -314,6 +352,20 @@ class Ordering:
         if row.name == "data_copy" and operands[0][0] < 0 and imm[0] == 1:
             base = operands[1][1]
             return tuple((max(cell.start - base, 0), min(cell.end - base, operands[1][2])) for _, cell in undefined)
+        if row.flow is not None:
+            size = SIZES[unpack(dtype)[0]]
+            to, source = row.flow(size, imm)
+            at = source * size + operands[1][1]
+            bad = np.zeros(len(at), dtype=bool)
+            for _, cell in undefined:
+                bad |= (source >= 0) & (at + size > cell.start) & (at < cell.end)
+            return layout.runs(to[bad], size)
+        if row.needs is not None:
+            undefined = [
+                (place, cell) for place, cell in undefined if self._counts(row, place, dtype, imm, operands, cell)
+            ]
+            if not undefined:
+                return ()
         if not row.lanewise:
             place, cell = undefined[0]
             self._report(

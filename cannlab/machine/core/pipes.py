@@ -92,16 +92,88 @@ class Space(IntEnum):
     FIXBUF = -7
 
 
+GM = 0
+"""Global memory among the spaces: an operand's allocation is its argument's number, 0 and up."""
+
+ALIGN: dict[int, int] = {
+    Space.UB: 32,
+    Space.L1: 32,
+    Space.L0A: 512,
+    Space.L0B: 512,
+    Space.L0C: 64,
+    Space.BIAS: 64,
+    Space.FIXBUF: 64,
+}
+"""What an address in a local buffer is a multiple of. Source: ascend-c 2.2."""
+
+PATHS: dict[tuple[int, int], Pipe] = {
+    (GM, Space.UB): Pipe.MTE2,
+    (GM, Space.L1): Pipe.MTE2,
+    (Space.UB, GM): Pipe.MTE3,
+    (Space.UB, Space.UB): Pipe.V,
+    (Space.UB, Space.L1): Pipe.MTE3,
+    (Space.L1, Space.UB): Pipe.MTE1,
+    (Space.L1, Space.BIAS): Pipe.MTE1,
+    (Space.L1, Space.L0C): Pipe.V,
+    (Space.L1, Space.FIXBUF): Pipe.FIXP,
+}
+"""(from, to) -> the pipe that copies: data_copy has no other way. L1 to L0C carries the bias where the chip has no
+bias table. Source: ascend-c 1.2; pyasc 6; the pipes of the last two are inferred."""
+
+VECTOR_CORE, CUBE_CORE = "AIV", "AIC"
+CORES = (VECTOR_CORE, CUBE_CORE)
+"""Kinds of cores of a split chip. On the others every core is both."""
+
+
 def capacity(soc: Soc, space: Space) -> int:
-    """Bytes of a local buffer that an address may name. Source: ascend-c 2.2."""
+    """Bytes of a local buffer that an address may name; 0 where the chip lacks it. Source: ascend-c 2.2."""
     sizes = {
         Space.UB: soc.ub_bytes,
-        Space.L1: soc.l1_bytes,
+        Space.L1: soc.l1_usable_bytes,
         Space.L0A: soc.l0a_bytes,
         Space.L0B: soc.l0b_bytes,
         Space.L0C: soc.l0c_bytes,
+        Space.BIAS: soc.bt_bytes,
+        Space.FIXBUF: soc.fb_bytes,
     }
-    return sizes.get(space, 0)
+    return sizes[space]
+
+
+def usable(soc: Soc, space: Space) -> int:
+    """Bytes of a local buffer that a TPipe or an allocator hands out."""
+    return soc.ub_usable_bytes if space is Space.UB else capacity(soc, space)
+
+
+def spaces(soc: Soc, cores: str) -> frozenset[Space]:
+    """Local buffers that a core has: on split chips the UB belongs to the vector core, the others to the cube core."""
+    there = frozenset(space for space in Space if capacity(soc, space))
+    if not soc.split:
+        return there
+    vector = frozenset({Space.UB})
+    return there & vector if cores == VECTOR_CORE else there - vector
+
+
+_POSITIONS: dict[str, Space] = {
+    "VECIN": Space.UB,
+    "VECOUT": Space.UB,
+    "VECCALC": Space.UB,
+    "A1": Space.L1,
+    "B1": Space.L1,
+    "A2": Space.L0A,
+    "B2": Space.L0B,
+    "CO1": Space.L0C,
+}
+
+
+def position_space(soc: Soc, position: str) -> Space | None:
+    """The local buffer in which a TPosition lies on a chip; None for global memory. Source: ascend-c 1.2."""
+    if position == "C1":
+        return Space.L1 if soc.bt_bytes else Space.UB
+    if position == "C2":
+        return Space.BIAS if soc.bt_bytes else Space.L0C
+    if position == "CO2":
+        return None if soc.bt_bytes else Space.UB
+    return _POSITIONS.get(position)
 
 
 BLOCK = 32

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cannlab.machine.core import cost
-from cannlab.machine.core.opcodes import Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, Pipe, Space
+from cannlab.machine.core.opcodes import BY_NAME, Kind, Row
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe
 from cannlab.machine.core.queues import Buffer
 from cannlab.soc.soc import Soc
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_SCALAR, _VECTOR, _MOVE = Kind.SCALAR, Kind.VECTOR, Kind.MOVE
+_ALLOC, _ENQUE, _DEQUE, _FREE = (BY_NAME[f"queue_{name}"].number for name in ("alloc", "enque", "deque", "free"))
+_QUEUE_CALL = cost.QUEUE_CALL
 _S, _V, _MTE2, _MTE3 = int(Pipe.S), int(Pipe.V), int(Pipe.MTE2), int(Pipe.MTE3)
 
 
@@ -52,12 +55,14 @@ class Schedule:
     Args:
         soc: the chip.
         blocks: blocks of the launch.
+        cores: which cores run them.
     """
 
-    def __init__(self, soc: Soc, blocks: int) -> None:
+    def __init__(self, soc: Soc, blocks: int, cores: str = VECTOR_CORE) -> None:
         self._soc = soc
         self._blocks = blocks
-        self._cores = max(1, min(blocks, soc.kernel_cores))
+        there = soc.kernel_cores if cores == VECTOR_CORE else soc.matrix_cores
+        self._cores = max(1, min(blocks, there))
         self._rates = cost.Rates(soc, self._cores)
         self._starts: list[int] = []
         self._ends: list[int] = []
@@ -119,10 +124,11 @@ class Schedule:
         imm: tuple[int, ...],
         operands: tuple[tuple[int, int, int], ...],
         waited: Sequence[int],
+        cycles: int = -1,
     ) -> None:
-        """An instruction that works: vector, copy or scalar access."""
+        """An instruction that works; ``cycles`` is what a vector instruction takes, if that is known already."""
         kind = row.kind
-        if kind == Kind.SCALAR:
+        if kind is _SCALAR:
             start = self._now
             for other in waited:
                 start = max(start, self._ends[other])
@@ -134,10 +140,13 @@ class Schedule:
         for other in waited:
             start = max(start, self._ends[other])
         self._issued[pipe].append(start)
-        if kind == Kind.VECTOR:
-            end = start + cost.vector_cycles(row, dtype, imm, operands)
+        if kind is _VECTOR:
+            end = start + (cycles if cycles >= 0 else cost.vector_cycles(row, dtype, imm, operands))
             self._free[pipe] = end
             self._put(pipe, start, end)
+            return
+        if kind is not _MOVE:
+            self._cube(row, pipe, dtype, imm, operands, start)
             return
         size = imm[0] * imm[1]
         issue = cost.COPY_ISSUE + (imm[0] - 1) * cost.BURST_ISSUE if imm[0] else cost.COPY_ISSUE
@@ -148,8 +157,42 @@ class Schedule:
         else:
             rate, latency = self._rates.local, cost.LOCAL_LATENCY
         moved = start + max(issue, math.ceil(size / rate))
-        if operands[0][0] > Space.UB or operands[1][0] > Space.UB:
+        if operands[0][0] >= 0 or operands[1][0] >= 0:
             self._channel = max(self._channel, start) + math.ceil(size / self._rates.share)
+            moved = max(moved, self._channel)
+        self._free[pipe] = moved
+        self._put(pipe, start, moved + latency)
+
+    def _cube(
+        self,
+        row: Row,
+        pipe: int,
+        dtype: int,
+        imm: tuple[int, ...],
+        operands: tuple[tuple[int, int, int], ...],
+        start: int,
+    ) -> None:
+        """mmad, fixpipe, and the copies that rearrange."""
+        rates = self._rates
+        if row.kind == Kind.CUBE:
+            end = start + cost.cube_cycles(dtype, imm)
+            self._free[pipe] = end
+            self._put(pipe, start, end)
+            return
+        if row.kind == Kind.FIX:
+            read, size, rows = cost.fix_size(dtype, imm)
+            rate, latency = min(rates.fix, rates.fix * size / max(read, 1)), cost.FIX_LATENCY
+        else:
+            size, rows = cost.load_size(row, dtype, imm)
+            rate = rates.load.get(operands[0][0], rates.local)
+            latency = cost.LOAD_LATENCY
+            if pipe == _MTE2:
+                rate, latency = rates.read, cost.READ_LATENCY
+            elif pipe == _MTE3:
+                rate, latency = rates.write, cost.WRITE_LATENCY
+        moved = start + max(cost.COPY_ISSUE + (rows - 1) * cost.BURST_ISSUE, math.ceil(size / rate))
+        if any(operand[0] >= 0 for operand in operands):
+            self._channel = max(self._channel, start) + math.ceil(size / rates.share)
             moved = max(moved, self._channel)
         self._free[pipe] = moved
         self._put(pipe, start, moved + latency)
@@ -191,22 +234,31 @@ class Schedule:
         self._starts.append(start)
         self._ends.append(self._now)
 
-    def queue(self, name: str, buffer: Buffer | None) -> None:
+    def queue(self, op: int, buffer: Buffer | None) -> None:
         """A call of a queue; its events are flags between the queue's two pipes."""
-        self._now += cost.QUEUE_CALL
-        if buffer is None:
-            self._put(_S, self._now - cost.QUEUE_CALL, self._now)
-            return
-        queue = buffer.queue
-        if name == "queue_enque":
-            self._full[buffer] = max(self._now, self._done[queue.produces])
-        elif name == "queue_free":
-            self._empty[buffer] = max(self._now, self._done[queue.consumes])
-        elif name == "queue_deque":
-            self._free[queue.consumes] = max(self._free[queue.consumes], self._full.get(buffer, 0))
-        elif name == "queue_alloc":
-            self._free[queue.produces] = max(self._free[queue.produces], self._empty.get(buffer, 0))
-        self._put(_S, self._now - cost.QUEUE_CALL, self._now)
+        before = self._now
+        self._now = now = before + _QUEUE_CALL
+        if buffer is not None:
+            queue = buffer.queue
+            if op == _ENQUE:
+                done = self._done[queue.produces]
+                self._full[buffer] = done if done > now else now
+            elif op == _FREE:
+                done = self._done[queue.consumes]
+                self._empty[buffer] = done if done > now else now
+            elif op == _DEQUE:
+                ready = self._full.get(buffer, 0)
+                if ready > self._free[queue.consumes]:
+                    self._free[queue.consumes] = ready
+            elif op == _ALLOC:
+                ready = self._empty.get(buffer, 0)
+                if ready > self._free[queue.produces]:
+                    self._free[queue.produces] = ready
+        self._put(_S, before, now)
+
+    def now_ns(self) -> int:
+        """The scalar unit's time since the block's start, in ns."""
+        return self._now * 1000 // self._soc.vector_mhz
 
     def timing(self) -> Timing:
         """The finished timelines; call once, after the last instruction."""

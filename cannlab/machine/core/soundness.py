@@ -7,12 +7,15 @@ operand shorter than its count hides an overlap), so every such number is checke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from cannlab.machine.core import layout
 from cannlab.machine.core.access import extents
 from cannlab.machine.core.dtypes import SIZES, unpack
+from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, Pipe, Space
+from cannlab.machine.core.pipes import ALL_PIPES, CORES, EVENT_PIPES, GM, MAX_REPEAT, PATHS, VECTOR_CORE, Pipe, Space
 from cannlab.trace.kernel import Instruction, KernelTrace
 
 MOST_BLOCKS = 65535
@@ -70,6 +73,8 @@ def _head(trace: KernelTrace) -> None:
         raise Unsound(f"it has {meta['blocks']} blocks")
     if meta["sync"] not in ("auto", "strict"):
         raise Unsound(f"its 'sync' is {meta['sync']!r}")
+    if meta.get("cores", VECTOR_CORE) not in CORES:
+        raise Unsound(f"its 'cores' is {meta['cores']!r}")
     if not all(type(label) is str for label in meta["files"]):
         raise Unsound("its files have no names")
     for argument in meta["arguments"]:
@@ -109,9 +114,13 @@ def _instruction(entry: Instruction, arguments: int) -> None:
     for allocation, offset, size in entry.operands:
         if not int(min(Space)) <= allocation < arguments or offset < 0 or size < 0:
             raise Unsound(f"{row.name} has an operand that cannot be ({allocation}, {offset}, {size})")
-    if row.kind == Kind.VECTOR:
+    if row.spaces:
+        for place, (allocation, _, _) in enumerate(entry.operands):
+            if min(allocation, GM) not in row.spaces[place]:
+                raise Unsound(f"operand {place} of {row.name} cannot lie there")
+    if row.kind in (Kind.VECTOR, Kind.LOAD, Kind.CUBE, Kind.FIX):
         _types(row, entry.dtype)
-        _vector(row, entry)
+        _exact(row, entry)
     elif row.kind == Kind.MOVE:
         _types(row, entry.dtype)
         _move(row, entry)
@@ -132,9 +141,10 @@ def _pipe(row: Row, entry: Instruction) -> int:
     """The pipe on which a face issues this instruction."""
     if row.kind == Kind.MOVE:
         (to, _, _), (source, _, _) = entry.operands
-        if to >= 0 and source >= 0:
-            raise Unsound(f"{row.name} has no way from global memory to global memory")
-        return int(Pipe.MTE2 if source >= 0 else Pipe.MTE3 if to >= 0 else Pipe.V)
+        found = PATHS.get((min(source, GM), min(to, GM)))
+        if found is None:
+            raise Unsound(f"{row.name} has no way from {source} to {to}")
+        return int(found)
     if row.number in _FLAGS:
         return int(EVENT_PIPES[entry.immediates[0]][_FLAGS[row.number]])
     if row.number == _BARRIER:
@@ -145,13 +155,64 @@ def _pipe(row: Row, entry: Instruction) -> int:
     return int(row.pipe)
 
 
-def _vector(row: Row, entry: Instruction) -> None:
+def _exact(row: Row, entry: Instruction) -> None:
     """Each operand has exactly the bytes that its immediates reach: they decide what is computed, judged and paid."""
+    _bounded(row, entry.immediates)
     for place, reach in enumerate(extents(row.number, entry.dtype, entry.immediates)):
-        if entry.operands[place][0] >= 0:
-            raise Unsound(f"{row.name} works in local buffers only")
         if reach is not None and entry.operands[place][2] != reach:
             raise Unsound(f"operand {place} of {row.name} has {entry.operands[place][2]} bytes, it reaches {reach}")
+
+
+_MOST = 1 << 21
+"""More elements than any local buffer has bytes: what goes beyond would only cost time and memory."""
+_MOST_LANES = 1 << 18
+"""Elements of a vector instruction: the UB has fewer bytes."""
+_MOST_STRIDE = 1 << 16
+_BITS = {
+    "load_data_3d": (18,),
+    "init_const_value": (4,),
+    "fixpipe": (5,),
+    "fixpipe_vector": (5,),
+    "bilinear_interpolation": (0, 1),
+}
+"""Immediates that are bits, not numbers."""
+_VOLUME: dict[str, Callable[[tuple[int, ...]], int]] = {
+    **dict.fromkeys(("data_copy_nd2nz", "data_copy_nz2nd"), lambda imm: imm[0] * imm[1] * (imm[2] + 32)),
+    **dict.fromkeys(("load_data", "load_data_gm"), lambda imm: imm[1] * 512),
+    "load_data_with_transpose": lambda imm: imm[1] * 1024,
+    "load_data_3d": lambda imm: (imm[8] + 16) * (imm[7] + 32),
+    "init_const_value": lambda imm: imm[0] * imm[1] * imm[3],
+    **dict.fromkeys(("mmad", "mmad_accumulate", "mmad_bias"), lambda imm: imm[0] * imm[1] // 8),
+    **dict.fromkeys(("fixpipe", "fixpipe_vector"), lambda imm: imm[0] * imm[1] * imm[6]),
+    **dict.fromkeys(("mrg_sort_2", "mrg_sort_3", "mrg_sort_4"), lambda imm: sum(imm[:4]) * 8 * imm[4]),
+    **dict.fromkeys(("sort32", "sort", "extract"), lambda imm: imm[0] * 256),
+    **dict.fromkeys(("transpose", "transpose_ext"), lambda imm: imm[1] * imm[2] * imm[3] * imm[4]),
+    "trans_data_to_5hd": lambda imm: imm[0] * 512,
+    "bilinear_interpolation": lambda imm: max(imm[2], 1) * imm[6] * 128,
+    **dict.fromkeys(("brcb", "gatherb"), lambda imm: imm[0] * 256),
+    **dict.fromkeys(("gather_mask", "gather_mask_tensor"), lambda imm: max(imm[2], 256) * imm[4]),
+}
+"""Elements (or bytes) that an instruction without a count or mask form handles."""
+
+
+def _bounded(row: Row, imm: tuple[int, ...]) -> None:
+    """Counts, repeats and strides are what the hardware's fields hold: asked before anything is computed from them."""
+    volume = _VOLUME.get(row.name)
+    if volume is not None:
+        bits = _BITS.get(row.name, ())
+        if any(not 0 <= value <= _MOST for place, value in enumerate(imm) if place not in bits):
+            raise Unsound(f"{row.name} has immediates that no face writes")
+        if volume(tuple(value if value > 1 else 1 for value in imm)) > _MOST:
+            raise Unsound(f"{row.name} handles more than any buffer holds")
+        if row.kind == Kind.CUBE and max(imm) > MAX_EXTENT:
+            raise Unsound(f"{row.name} has an extent beyond {MAX_EXTENT}")
+        return
+    if imm[0] == layout.MASK and not 0 <= imm[1] <= MAX_REPEAT:
+        raise Unsound(f"{row.name} repeats {imm[1]} times")
+    if imm[0] not in (layout.COUNT, layout.MASK, layout.COUNTER) or not 0 <= imm[1] <= _MOST_LANES:
+        raise Unsound(f"{row.name} has a form that no face writes")
+    if imm[0] != layout.COUNT and any(not 0 <= stride <= _MOST_STRIDE for stride in imm[4:10]):
+        raise Unsound(f"{row.name} has strides that no face writes")
 
 
 def _move(row: Row, entry: Instruction) -> None:

@@ -1,10 +1,74 @@
-"""asc.adv: composite operations and the Matmul object, not emulated yet. Source: pyasc 8."""
+"""asc.adv: composite operations; the Matmul object, softmax and rmsnorm are not emulated yet. Source: pyasc 8."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from cannlab.ascendc.language.adv.math import (
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    axpy,
+    ceil,
+    cos,
+    cosh,
+    digamma,
+    erf,
+    erfc,
+    exp,
+    floor,
+    frac,
+    lgamma,
+    log,
+    power,
+    round,
+    sign,
+    sin,
+    sinh,
+    tan,
+    tanh,
+    trunc,
+    xor,
+)
+from cannlab.ascendc.language.adv.quantization import quant
+from cannlab.ascendc.language.adv.sort import concat, extract
 from cannlab.ascendc.lib.placeholders import missing_names
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "axpy",
+    "ceil",
+    "concat",
+    "cos",
+    "cosh",
+    "digamma",
+    "erf",
+    "erfc",
+    "exp",
+    "extract",
+    "floor",
+    "frac",
+    "lgamma",
+    "log",
+    "power",
+    "quant",
+    "round",
+    "sign",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+    "trunc",
+    "xor",
+]
 
 
 def __getattr__(name: str) -> Any:

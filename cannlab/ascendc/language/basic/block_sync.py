@@ -7,6 +7,7 @@ from typing import Any
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.enums import HardEvent, MemDsbT, PipeID
 from cannlab.ascendc.language.core.ir_value import raw
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, Pipe
 
 _PIPES: dict[int, int] = {
@@ -51,3 +52,6 @@ def pipe_barrier(pipe: PipeID) -> None:
 def data_sync_barrier(arg0: MemDsbT) -> None:
     """Scalar accesses before it are done; the emulation runs them in order anyway."""
     d.state("data_sync_barrier")
+
+
+__getattr__ = names_of(__name__)

@@ -6,9 +6,11 @@ from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
-from cannlab.ascendc.language.core.enums import MaskMode
+from cannlab.ascendc.language.core.enums import AtomicDtype, AtomicOp, MaskMode
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.layout import WORD
+from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
 
 _ADDABLE = ("float16", "float32", "int32", "int16", "int8")
 
@@ -51,14 +53,28 @@ def init_soc_state() -> None:
 
 def ascend_is_aic() -> PlainValue:
     """Is this a cube core?"""
-    d.state("ascend_is_aic")
-    return PlainValue(False, KnownTypes.int1)
+    return PlainValue(d.state("ascend_is_aic").launch.cores == CUBE_CORE, KnownTypes.int1)
 
 
 def ascend_is_aiv() -> PlainValue:
     """Is this a vector core?"""
-    d.state("ascend_is_aiv")
-    return PlainValue(True, KnownTypes.int1)
+    return PlainValue(d.state("ascend_is_aiv").launch.cores == VECTOR_CORE, KnownTypes.int1)
+
+
+def _hf32(name: str, on: bool, trans: bool) -> None:
+    state = d.state(name)
+    state.hf32 = (on, trans)
+    state.launch.issue(d.row("set_hf32").number, 0, 0, ((2 if trans else 1) if on else 0,))
+
+
+def set_hf32_mode(hf32_mode: Any) -> None:
+    """mmad rounds float32 inputs to 11 bits of fraction, and is faster on hardware (the time model keeps float32's)."""
+    _hf32("set_hf32_mode", bool(raw(hf32_mode)), d.state("set_hf32_mode").hf32[1])
+
+
+def set_hf32_trans_mode(trans_mode: Any) -> None:
+    """HF32 rounds towards zero (True) or to nearest even."""
+    _hf32("set_hf32_trans_mode", d.state("set_hf32_trans_mode").hf32[0], bool(raw(trans_mode)))
 
 
 def _atomic(name: str, operation: int, dtype: DataType) -> None:
@@ -83,6 +99,44 @@ def set_atomic_min(dtype: DataType) -> None:
     _atomic("set_atomic_min", 3, dtype)
 
 
+def set_atomic_type(dtype: DataType) -> None:
+    """The type of atomic writes; here each write has its tensor's type."""
+    d.state("set_atomic_type")
+    if not isinstance(dtype, DataType) or dtype.name not in _ADDABLE:
+        raise TypeError(f"set_atomic_type takes {', '.join(_ADDABLE)}, got {dtype}")
+
+
+def set_store_atomic_config(atomic_type: AtomicDtype, atomic_op: AtomicOp) -> None:
+    """Writes to global memory add (ATOMIC_SUM), or replace with ATOMIC_NONE."""
+    state = d.state("set_store_atomic_config")
+    state.store_config = (int(atomic_type), int(atomic_op))
+    state.atomic = 0 if atomic_type == AtomicDtype.ATOMIC_NONE else 1
+
+
+def get_store_atomic_config() -> tuple[PlainValue, PlainValue]:
+    """Type and operation of set_store_atomic_config (uint16)."""
+    kind, operation = d.state("get_store_atomic_config").store_config
+    return PlainValue(kind, KnownTypes.uint16), PlainValue(operation, KnownTypes.uint16)
+
+
+def set_mm_layout_transform(mm_layout_mode: Any) -> None:
+    """The order in which mmad walks m and n; the result is the same, and the time model has no order."""
+    d.state("set_mm_layout_transform")
+
+
+def metrics_prof_start() -> None:
+    """Profiling is always on here."""
+    d.state("metrics_prof_start")
+
+
+def metrics_prof_stop() -> None:
+    """Profiling is always on here."""
+    d.state("metrics_prof_stop")
+
+
 def set_atomic_none() -> None:
     """Writes to global memory replace what is there."""
     d.state("set_atomic_none").atomic = 0
+
+
+__getattr__ = names_of(__name__)

@@ -5,22 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
+from cannlab.ascendc.language.basic.fixpipe import copy_out
 from cannlab.ascendc.language.core.builder import BlockState
 from cannlab.ascendc.language.core.ir_value import convert, raw
 from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
 from cannlab.ascendc.language.core.types import (
+    DataCopyCO12DstParams,
     DataCopyExtParams,
     DataCopyPadExtParams,
     DataCopyPadParams,
     DataCopyParams,
+    Nd2NzParams,
+    Nz2NdParamsFull,
 )
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES, pack
 from cannlab.machine.core.floats import to_bits
 from cannlab.machine.core.movement import FILL_FIRST, FILL_UNDEFINED, FILL_VALUE, padded
-from cannlab.machine.core.pipes import BLOCK, Pipe
+from cannlab.machine.core.pipes import BLOCK, GM, PATHS, Pipe
 
 _BOTH = (("dst", d.of(BaseTensor)), ("src", d.of(BaseTensor)))
-_COPY = (d.Form(*_BOTH, d.COUNTED), d.Form(*_BOTH, ("repeat_params", d.of(DataCopyParams))))
+_COPY = (
+    d.Form(*_BOTH, d.COUNTED),
+    d.Form(*_BOTH, ("repeat_params", d.of(DataCopyParams))),
+    d.Form(*_BOTH, ("intri_params", d.of(Nd2NzParams, Nz2NdParamsFull, DataCopyCO12DstParams))),
+)
 _PAD = (
     d.Form(
         *_BOTH,
@@ -29,15 +38,15 @@ _PAD = (
     ),
     d.Form(*_BOTH, ("data_copy_params", d.of(DataCopyExtParams, DataCopyParams))),
 )
-_LATER = ("enhanced_params", "intri_params", "slice_list1", "slice_list2", "dim_value", "nd2nz_params")
+_LATER = ("enhanced_params", "slice_list1", "slice_list2", "dim_value")
 
 
-def _pipe(name: str, dst: BaseTensor, src: BaseTensor) -> Pipe:
+def _pipe(name: str, dst: Any, src: Any) -> Pipe:
     if isinstance(dst, GlobalTensor) and isinstance(src, GlobalTensor):
         raise NotImplementedError(f"asc.{name} from global memory to global memory: copy through a LocalTensor")
-    if isinstance(src, GlobalTensor):
-        return Pipe.MTE2
-    return Pipe.MTE3 if isinstance(dst, GlobalTensor) else Pipe.V
+    here, there = (GM if isinstance(each, GlobalTensor) else int(each.space) for each in (src, dst))
+    # A way that does not exist is told by the launch; it needs a pipe to name.
+    return PATHS.get((here, there), Pipe.MTE1)
 
 
 def _tensors(dst: Any, src: Any) -> bool:
@@ -76,21 +85,53 @@ def _issue(
     state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
 
 
+_PACKED = {name: pack(code, code) for name, code in CODES.items()}
+_IN = {to: int(pipe) for (source, to), pipe in PATHS.items() if source == GM}
+_OUT = {source: int(pipe) for (source, to), pipe in PATHS.items() if to == GM}
+_COPY_ROW = d.row("data_copy").number
+
+
+def _quick(state: BlockState, dst: Any, src: Any, count: int) -> bool:
+    """The plain call, between global memory and a local tensor that is long enough; False sends it the long way."""
+    dtype = dst.dtype
+    size = count * dtype.sizeof()
+    if dtype is not src.dtype or size <= 0 or size % BLOCK:
+        return False
+    if type(dst) is LocalTensor and type(src) is GlobalTensor:
+        pipe, local, atomic = _IN.get(dst.space), dst, 0
+        operands = ((dst.space, dst.offset, size), (src.allocation, src.offset, size))
+    elif type(dst) is GlobalTensor and type(src) is LocalTensor:
+        pipe, local, atomic = _OUT.get(src.space), src, state.atomic
+        operands = ((dst.allocation, dst.offset, size), (src.space, src.offset, size))
+    else:
+        return False
+    if pipe is None or count > local.size:
+        return False
+    state.launch.issue(_COPY_ROW, pipe, _PACKED[dtype.name], (1, size, 0, 0, atomic), operands)
+    return True
+
+
 def _span(count: int, length: int, gap: int) -> int:
     return count * length + (count - 1) * gap if count else 0
 
 
 def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
-    """data_copy(dst, src, count=elements) or (dst, src, repeat_params=DataCopyParams(...)).
+    """data_copy(dst, src, count=elements), (dst, src, repeat_params=DataCopyParams(...)), or with intri_params of
+    Nd2NzParams (global memory to L1), Nz2NdParamsFull (UB to global memory), DataCopyCO12DstParams (out of L0C).
 
     The bytes of a count are rounded down to a multiple of 32.
     """
     state = d.state("data_copy")
     if not args and len(kwargs) == 1 and type(kwargs.get("count")) is int and _tensors(dst, src):
+        if _quick(state, dst, src, kwargs["count"]):
+            return
         number, values = 0, kwargs
     else:
         _later("data_copy", kwargs)
         number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
+    if number == 2:
+        _rearranged(state, dst, src, values["intri_params"])
+        return
     pipe = _pipe("data_copy", dst, src)
     if dst.dtype is not src.dtype and dst.dtype != src.dtype:
         raise TypeError(f"data_copy: dst is {dst.dtype}, src is {src.dtype}; both must be the same type.")
@@ -117,6 +158,41 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
         imm = (blocks, length, src_gap, dst_gap, atomic)
         sizes = (_span(blocks, length, dst_gap), _span(blocks, length, src_gap))
         _issue(state, "data_copy", pipe, dst, src, imm, sizes)
+
+
+def _rearranged(state: BlockState, dst: Any, src: Any, p: Any) -> None:
+    """Row-major to fractals and back, and results out of L0C."""
+    if isinstance(p, DataCopyCO12DstParams):
+        copy_out(state, dst, src, p)
+        return
+    if dst.dtype != src.dtype:
+        raise TypeError(f"data_copy: dst is {dst.dtype}, src is {src.dtype}; both must be the same type.")
+    if isinstance(p, Nd2NzParams):
+        imm = d.numbers(
+            p.nd_num,
+            p.n_value,
+            p.d_value,
+            p.src_nd_matrix_stride,
+            p.src_d_value,
+            p.dst_nz_c0_stride,
+            p.dst_nz_n_stride,
+            p.dst_nz_matrix_stride,
+        )
+        name, pipe = "data_copy_nd2nz", Pipe.MTE2
+    else:
+        imm = d.numbers(
+            p.nd_num,
+            p.n_value,
+            p.d_value,
+            p.src_nd_matrix_stride,
+            p.src_n_stride,
+            p.dst_d_stride,
+            p.dst_nd_matrix_stride,
+            state.atomic,
+        )
+        name, pipe = "data_copy_nz2nd", Pipe.MTE3
+    if 0 not in imm[:3]:
+        d.emit_wide(state, d.row(name), (dst, src), imm, "data_copy", int(pipe))
 
 
 def data_copy_pad(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
@@ -164,3 +240,6 @@ def data_copy_pad(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
 def set_pad_value(padding_value: Any, pos: Any = None) -> None:
     """The value that data_copy_pad fills with when its own parameters do not say one."""
     d.state("set_pad_value").pad_value = float(raw(padding_value))
+
+
+__getattr__ = names_of(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cannlab.ascendc.language.core.builder import BlockState, GlobalBuilder
-from cannlab.ascendc.language.core.ir_value import PlainValue, convert, raw
+from cannlab.ascendc.language.core.ir_value import PlainValue, converted, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.machine.core import layout
 from cannlab.machine.core.access import extents
@@ -166,7 +166,7 @@ def mask_words(state: BlockState, name: str, mask: Any, size: int) -> tuple[int,
     return bits & layout.WORD, bits >> 64
 
 
-def types(tensors: tuple[LocalTensor, ...]) -> int:
+def types(tensors: tuple[Any, ...]) -> int:
     """Packed element types."""
     return pack(*[CODES[tensor.dtype.name] for tensor in tensors])
 
@@ -232,6 +232,29 @@ def emit(
     state.launch.issue(row.number, 1, dtype, imm, tuple(operands))
 
 
+def emit_wide(
+    state: BlockState, row: Row, tensors: tuple[Any, ...], imm: tuple[int, ...], name: str, pipe: int
+) -> None:
+    """Issue an instruction of the cube's side, each operand as long as its immediates reach."""
+    dtype = types(tensors)
+    operands = []
+    for place, (tensor, size) in enumerate(zip(tensors, extents(row.number, dtype, imm), strict=True)):
+        assert size is not None
+        if isinstance(tensor, LocalTensor):
+            if size > tensor.size * tensor.dtype.sizeof():
+                over(state, name, place, tensor, size)
+            operands.append((tensor.space, tensor.offset, size))
+        else:
+            operands.append((tensor.allocation, tensor.offset, size))
+    if any(operand[2] for operand in operands):
+        state.launch.issue(row.number, pipe, dtype, imm, tuple(operands))
+
+
+def numbers(*values: Any) -> tuple[int, ...]:
+    """Arguments as plain ints."""
+    return tuple(int(raw(value)) for value in values)
+
+
 def over(state: BlockState, name: str, place: int, tensor: LocalTensor, wanted: int) -> None:
     """The operation would leave the tensor."""
     size = tensor.dtype.sizeof()
@@ -252,7 +275,7 @@ def counted(values: dict[str, Any]) -> tuple[int, ...]:
 
 def scalar_bits(value: Any, tensor: LocalTensor) -> int:
     """A scalar operand: converted to the tensor's type, as float64 bits."""
-    return to_bits(float(convert(raw(value), tensor.dtype)))
+    return to_bits(float(converted(value, tensor.dtype)))
 
 
 def row(name: str) -> Row:

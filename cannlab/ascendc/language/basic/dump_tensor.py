@@ -10,6 +10,7 @@ import numpy as np
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
 from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
 
 LIMIT = 1 << 20
@@ -20,7 +21,7 @@ _FORMAT = re.compile(r"%([-+ #0]*)(\d*)(\.\d+)?(hh|h|ll|l|z)?([diuxXofFeEgGcsp%]
 def _show(text: str, name: str) -> None:
     state = d.state(name)
     room = LIMIT - state.printed
-    if room <= 0:
+    if room <= 0 or state.launch.probing:
         return
     state.printed += len(text)
     print(text[:room], end="")
@@ -64,9 +65,17 @@ def dump_tensor(tensor: GlobalTensor | LocalTensor, desc: Any, dump_size: Any, s
     )
 
 
+def dump_acc_chk_point(tensor: GlobalTensor | LocalTensor, index: Any, count_off: Any, dump_size: Any) -> None:
+    """Print ``dump_size`` elements from element ``count_off`` on, under the number ``index``."""
+    dump_tensor(tensor[count_off], index, dump_size)
+
+
 def print_time_stamp(desc_id: Any) -> None:
     """Not timed on the emulator: prints the number alone."""
     _show(f"TimeStamp: {raw(desc_id)}\n", "print_time_stamp")
 
 
 __all__ = ["PlainValue", "dump_tensor", "print_time_stamp", "printf"]
+
+
+__getattr__ = names_of(__name__)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 def get_block_idx() -> PlainValue:
@@ -43,6 +44,20 @@ def get_data_block_size_in_bytes() -> PlainValue:
     return PlainValue(32, KnownTypes.int32)
 
 
-def trap() -> NoReturn:
+def get_system_cycle() -> PlainValue:
+    """The 50 MHz counter, from the block's simulated time (int64)."""
+    launch = d.state("get_system_cycle").launch
+    return PlainValue(0 if launch.probing else launch.now_ns() // 20, KnownTypes.int64)
+
+
+def get_arch_version(core_version: Any) -> None:
+    """The version of the core; pyasc 1.1.1 gives it to nobody."""
+    d.state("get_arch_version")
+
+
+def trap() -> None:
     """Stop the core."""
     d.state("trap").launch.stop("kernel.trap")
+
+
+__getattr__ = names_of(__name__)

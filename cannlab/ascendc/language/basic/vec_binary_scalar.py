@@ -7,6 +7,7 @@ from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.types import UnaryRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 
 _OPERANDS = (("dst", d.is_tensor), ("src", d.is_tensor), ("scalar", d.is_number))
 _PARAMS = ("repeat_params", d.of(UnaryRepeatParams))
@@ -45,3 +46,6 @@ def make(name: str, forms: tuple[d.Form, ...] = _FORMS) -> Callable[..., None]:
 adds, muls, maxs, mins = (make(name) for name in ("adds", "muls", "maxs", "mins"))
 leaky_relu, shift_left, shift_right = (make(name) for name in ("leaky_relu", "shift_left", "shift_right"))
 axpy = make("axpy", _AXPY)
+
+
+__getattr__ = names_of(__name__)

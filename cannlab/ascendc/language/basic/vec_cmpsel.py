@@ -9,6 +9,7 @@ from cannlab.ascendc.language.core.enums import CMPMODE, SelMode
 from cannlab.ascendc.language.core.ir_value import PlainValue
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.ascendc.language.core.types import BinaryRepeatParams, UnaryRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES, pack
 from cannlab.machine.core.pipes import REPEAT
 
@@ -142,3 +143,6 @@ def set_cmp_mask(src: LocalTensor) -> None:
     """The compare register from a buffer."""
     state = d.state("set_cmp_mask")
     d.emit(state, d.row("set_cmp_mask"), (src,), (0, 0))
+
+
+__getattr__ = names_of(__name__)

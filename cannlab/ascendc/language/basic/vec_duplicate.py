@@ -8,6 +8,7 @@ from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.ir_value import PlainValue, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.ascendc.language.core.types import BrcbRepeatParams, CopyRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 
 _DST = ("dst", d.is_tensor)
 _DUPLICATE = (
@@ -72,3 +73,6 @@ def copy(
     low, high = d.mask_words(state, "copy", mask, dst.dtype.sizeof())
     # Counter mode does not apply here: the mask counts per repeat and the repeats are honoured.
     d.emit(state, d.row("copy"), tensors, (d.MASK, repeats, d.signed(low), d.signed(high), *strides))
+
+
+__getattr__ = names_of(__name__)

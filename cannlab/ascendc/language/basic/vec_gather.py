@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
-from cannlab.ascendc.language.core.ir_value import PlainValue, raw
+from cannlab.ascendc.language.core.ir_value import PlainValue, RawHandle, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor
 from cannlab.ascendc.language.core.types import GatherMaskParams, GatherRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core import gathering
 from cannlab.machine.core.dtypes import CODES, pack
 
@@ -99,7 +100,16 @@ def gather_mask(
     return PlainValue(int(np.int64(len(kept))), KnownTypes.uint64)
 
 
-def scatter(*args: Any, **kwargs: Any) -> NoReturn:
+def get_gather_mask_remain_count() -> RawHandle:
+    """In 1.1.1 a bare handle: it cannot be used as a number (gather_mask itself returns the count)."""
+    d.state("get_gather_mask_remain_count")
+    return RawHandle()
+
+
+def scatter(*args: Any, **kwargs: Any) -> None:
     """The chip does not have it, although the front end accepts it."""
     state = d.state("scatter")
     state.launch.stop("kernel.not_on_chip", name="scatter", soc=state.launch.soc.name)
+
+
+__getattr__ = names_of(__name__)

@@ -8,6 +8,7 @@ from typing import Any
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.enums import ReduceOrder
 from cannlab.ascendc.language.core.ir_value import raw
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES, pack
 
 _TWO = (("dst", d.is_tensor), ("src", d.is_tensor))
@@ -117,3 +118,6 @@ repeat_reduce_sum = _per_repeat("repeat_reduce_sum", _REPEAT, "whole_reduce_sum"
 reduce_sum = _total("reduce_sum", _SUM)
 reduce_max = _total("reduce_max", _EXTREME)
 reduce_min = _total("reduce_min", _EXTREME)
+
+
+__getattr__ = names_of(__name__)

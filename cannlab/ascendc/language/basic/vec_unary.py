@@ -7,6 +7,7 @@ from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.types import UnaryRepeatParams
+from cannlab.ascendc.lib.placeholders import names_of
 
 _TENSORS = (("dst", d.is_tensor), ("src", d.is_tensor))
 FORMS = (
@@ -40,3 +41,6 @@ def _make(name: str) -> Callable[..., None]:
 
 abs, exp, ln, sqrt = (_make(name) for name in ("abs", "exp", "ln", "sqrt"))
 reciprocal, rsqrt, relu, bitwise_not = (_make(name) for name in ("reciprocal", "rsqrt", "relu", "bitwise_not"))
+
+
+__getattr__ = names_of(__name__)

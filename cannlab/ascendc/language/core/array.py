@@ -7,6 +7,7 @@ from typing import Any
 
 from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, materialize_ir_value, raw
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 class Array(IRValue):
@@ -38,3 +39,6 @@ def array(dtype: DataType, length_or_values: int | Sequence[Any], fill_value: An
         fill = materialize_ir_value(0 if fill_value is None else fill_value, dtype)
         return Array(dtype, [fill] * length_or_values)
     return Array(dtype, [materialize_ir_value(value, dtype) for value in length_or_values])
+
+
+__getattr__ = names_of(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cannlab.ascendc.codegen.probe import ProbeLaunch
     from cannlab.machine.core import Launch
 
 
@@ -17,19 +18,26 @@ class BlockState:
         mask: the vector mask register: (low, high), or the length in counter mode.
         atomic: how writes to global memory combine (0 replace, 1 add, 2 max, 3 min).
         pad_value: set_pad_value's register; None when it was not set.
+        pre_quant: set_fix_pipe_pre_quant_flag's register.
+        hf32: set_hf32_mode and set_hf32_trans_mode.
+        addresses: byte addresses that get_phy_addr gave out, and the element type there.
         pipe: the TPipe, once it exists.
         events: hard event -> ids handed out by alloc_event_id.
         nested: nested jit function's name -> what it was first called with.
         printed: bytes printed so far.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
+    def __init__(self, launch: Launch | ProbeLaunch) -> None:
+        self.launch: Any = launch
         self.counter = False
         self.mask: tuple[int, int] = ((1 << 64) - 1, (1 << 64) - 1)
         self.length = 0
         self.atomic = 0
         self.pad_value: float | None = None
+        self.pre_quant = 0
+        self.hf32 = (False, False)
+        self.addresses: dict[int, Any] = {}
+        self.store_config: tuple[int, int] = (0, 0)
         self.pipe: Any = None
         self.events: dict[int, set[int]] = {}
         self.printed = 0

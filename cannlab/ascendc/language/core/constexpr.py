@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
+from cannlab.ascendc.lib.placeholders import names_of
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -42,3 +44,6 @@ def require_constexpr(obj: Any, *allowed: Any, arg_name: str | None = None) -> N
         raise RuntimeError(
             f"ConstExpr[{names}] is required for '{arg_name}' argument, {type(value).__name__} was provided: {value}"
         )
+
+
+__getattr__ = names_of(__name__)

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from cannlab.ascendc.lib.placeholders import names_of
+
 _BITS = {
     "void": 0,
     "bit": 1,
@@ -48,10 +50,11 @@ class DataType:
         self.name = name
         self.bitwidth = _BITS[name]
         self._int = name.startswith(("int", "uint"))
+        self._bytes = (self.bitwidth + 7) // 8
 
     def sizeof(self) -> int:
         """Bytes of an element."""
-        return (self.bitwidth + 7) // 8
+        return self._bytes
 
     def is_int(self) -> bool:
         """True for an integer type."""
@@ -113,3 +116,6 @@ class KnownTypes:
     half = float16
     float_ = float32
     double = float64
+
+
+__getattr__ = names_of(__name__)

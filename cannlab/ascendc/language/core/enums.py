@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import HardEvent as HardEvent  # the machine's own: one list of events
 
 
@@ -338,3 +339,6 @@ class AtomicOp(IntEnum):
     """AtomicOp."""
 
     ATOMIC_SUM = 0
+
+
+__getattr__ = names_of(__name__)

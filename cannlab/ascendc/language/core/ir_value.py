@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes, numpy_type
+from cannlab.ascendc.lib.placeholders import names_of
 
 Number = bool | int | float
 
@@ -43,6 +44,36 @@ def default_type(value: Number) -> DataType:
     return KnownTypes.int32 if isinstance(value, int) else KnownTypes.float32
 
 
+def castable(source: DataType, target: DataType) -> None:
+    """Does the compiler convert a runtime value of one type to the other? Floats among themselves, integers except
+    between two unsigned types, an integer to the float of its width, half to int16, the other floats to int32.
+
+    Raises:
+        NotImplementedError, PassesFailed: as the front end and its verifier do. Measured on pyasc 1.1.1.
+    """
+    if source.is_float() != target.is_float() and source.name != target.name:
+        if source.is_float():
+            fits = target.bitwidth == (16 if source.name == "float16" else 32) and target.is_int()
+            unsigned = target.is_unsigned()
+        else:
+            fits, unsigned = source.bitwidth == target.bitwidth, source.is_unsigned()
+        if not fits and not (source.is_float() and target.name in ("int1", "bit")):
+            raise NotImplementedError(f"Arithmetic cast from {source} to {target} is not supported")
+        if unsigned:
+            raise PassesFailed(f"cast from {source} to {target}: the operand must be signless-integer-like")
+    elif source.is_unsigned() and target.is_unsigned() and source.name != target.name:
+        raise PassesFailed(f"cast from {source} to {target}: the operand must be signless-integer-like")
+
+
+def converted(value: Any, dtype: DataType) -> Number:
+    """A compile-time number or a runtime value as a number of a type, if the compiler has the conversion."""
+    if type(value) is PlainValue:
+        if value.dtype is not dtype and value.dtype != dtype:
+            castable(value.dtype, dtype)
+        value = value.value
+    return convert(value, dtype)
+
+
 class IRValue:
     """Anything that exists on the device."""
 
@@ -68,7 +99,7 @@ class PlainValue(IRValue):
     def _binary(self, other: Any, operation: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
         kind = self.dtype
         if type(other) is PlainValue:
-            value = other.value if other.dtype is kind else convert(other.value, kind)
+            value = other.value if other.dtype is kind else converted(other, kind)
         elif isinstance(other, (bool, int, float)):
             value = convert(other, kind)
         else:
@@ -166,8 +197,7 @@ class PlainValue(IRValue):
             return NotImplemented
         if self.dtype.is_unsigned():
             raise PassesFailed("an unsigned comparison must be signless-integer-like: cast to int64 first")
-        value = other.value if isinstance(other, PlainValue) else other
-        return PlainValue(operation(self.value, convert(value, self.dtype)), KnownTypes.int1)
+        return PlainValue(operation(self.value, converted(other, self.dtype)), KnownTypes.int1)
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a < b)
@@ -201,15 +231,12 @@ class PlainValue(IRValue):
         return PlainValue(bool(self.value) or bool(raw(other)), KnownTypes.int1)
 
     def cast(self, dtype: DataType) -> PlainValue:
-        """The value in another type; between int and float only at the same width, never float to bool.
+        """The value in another type.
 
         Raises:
-            RuntimeError: a conversion that the compiler does not have.
+            NotImplementedError, PassesFailed: a conversion that the compiler does not have (see :func:`castable`).
         """
-        crossing = self.dtype.is_float() != dtype.is_float() and self.dtype.name not in ("int1", "bit")
-        if crossing and dtype.bitwidth != self.dtype.bitwidth:
-            raise PassesFailed(f"cast from {self.dtype} to {dtype}: the widths differ; cast to the width first")
-        return PlainValue(self.value, dtype)
+        return PlainValue(converted(self, dtype), dtype)
 
     def ceildiv(self, other: Any) -> Any:
         """(x + y - 1) / y, truncating."""
@@ -283,7 +310,7 @@ def materialize_ir_value(value: Any, required_type: DataType | None = None) -> P
         raise TypeError(f"Unsupported value type for materialization: {type(value).__name__}")
     if isinstance(value, PlainValue) and (required_type is None or value.dtype == required_type):
         return value
-    return PlainValue(value, required_type)
+    return PlainValue(value if required_type is None else converted(value, required_type), required_type)
 
 
 class GlobalAddress(IRValue):
@@ -301,3 +328,6 @@ class GlobalAddress(IRValue):
             return NotImplemented
         size = self.dtype.sizeof() if self.dtype is not None else 1
         return GlobalAddress(self.allocation, self.dtype, self.offset + raw(other) * size)
+
+
+__getattr__ = names_of(__name__)

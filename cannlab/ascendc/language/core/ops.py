@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import PlainValue, materialize_ir_value
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 def number(value: Any, dtype: DataType) -> PlainValue:
@@ -20,3 +21,6 @@ def inline(code: str, args: Any = None, before_function: bool = False) -> NoRetu
         NotImplementedError: always; there is no C++ compiler behind the emulation of pyasc.
     """
     raise NotImplementedError("asc.inline is not emulated: C++ text cannot run here; use the operations of asc instead")
+
+
+__getattr__ = names_of(__name__)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannlab.ascendc.language.core.ir_value import PlainValue, default_type, materialize_ir_value, raw
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 class range:
@@ -16,9 +17,10 @@ class range:
         if not 1 <= len(args) <= 3:
             raise TypeError(f"range expects 1 to 3 arguments, got {len(args)}")
         for value in args:
-            if not isinstance(value, (int, PlainValue)):
-                raise TypeError(f"range expects integers, got {type(value).__name__}")
-        kinds = [value.dtype for value in args if isinstance(value, PlainValue)]
+            if not isinstance(value, (int, float, PlainValue)):
+                raise TypeError(f"range expects numbers, got {type(value).__name__}")
+        # A float bound is cut to an int32, as the front end does.
+        kinds = [value.dtype for value in args if isinstance(value, PlainValue) and not value.dtype.is_float()]
         if any(kind != kinds[0] for kind in kinds):
             raise TypeError("range expects runtime values of one type")
         self._type = kinds[0] if kinds else default_type(0)
@@ -46,3 +48,6 @@ class static_range:
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._range)
+
+
+__getattr__ = names_of(__name__)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, convert, raw
+from cannlab.ascendc.lib.placeholders import names_of
 
 missing = object()
 _CTYPES: dict[str, Any] = {
@@ -123,3 +124,6 @@ class Struct(IRValue):
                 value = type(getattr(made, name)).from_buffer_copy(value.pack())
             setattr(made, name, value)
         return bytes(made)
+
+
+__getattr__ = names_of(__name__)

@@ -12,29 +12,24 @@ from cannlab.ascendc.language.core.ir_value import (
     GlobalAddress,
     IRValue,
     PlainValue,
-    convert,
+    converted,
     materialize_ir_value,
     raw,
 )
 from cannlab.ascendc.language.core.types import ShapeInfo
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
 from cannlab.machine.core.opcodes import BY_NAME
-from cannlab.machine.core.pipes import Space, capacity
+from cannlab.machine.core.pipes import Space, capacity, position_space
 from cannlab.machine.core.queues import Buffer
+from cannlab.soc import Soc
 
-SPACES: dict[int, Space] = {
-    TPosition.VECIN: Space.UB,
-    TPosition.VECOUT: Space.UB,
-    TPosition.VECCALC: Space.UB,
-    TPosition.A1: Space.L1,
-    TPosition.B1: Space.L1,
-    TPosition.C1: Space.L1,
-    TPosition.A2: Space.L0A,
-    TPosition.B2: Space.L0B,
-    TPosition.CO1: Space.L0C,
-    TPosition.C2: Space.BIAS,
-}
-"""Where a position lies on dav-2201. Source: ascend-c 1.2."""
+
+def space_of(soc: Soc, position: int) -> Space | None:
+    """Where a position lies on a chip; None for global memory."""
+    return position_space(soc, TPosition(position).name)
+
+
 HARDWARE: dict[int, Space] = {
     Hardware.UB: Space.UB,
     Hardware.L1: Space.L1,
@@ -49,7 +44,7 @@ _STORE = BY_NAME["set_value"].number
 
 def element_bits(value: Any, dtype: DataType) -> int:
     """An element's bits, lowest first, as a signed 64-bit number."""
-    data = numpy_type(dtype).type(convert(raw(value), dtype)).tobytes().ljust(8, b"\0")
+    data = numpy_type(dtype).type(converted(value, dtype)).tobytes().ljust(8, b"\0")
     return int(struct.unpack("<q", data)[0])
 
 
@@ -176,7 +171,7 @@ class LocalTensor(BaseTensor):
         if isinstance(pos, (int, PlainValue)) and not isinstance(pos, TPosition):
             pos, addr = TPosition.VECIN, pos
         position = TPosition.VECIN if pos is None else pos
-        space = SPACES.get(int(raw(position)))
+        space = space_of(state.launch.soc, int(raw(position)))
         if space is None:
             raise ValueError(f"{TPosition(int(raw(position))).name} is not a local position")
         self.dtype = dtype
@@ -266,7 +261,9 @@ class LocalTensor(BaseTensor):
 
     def get_phy_addr(self, offset: Any = 0) -> PlainValue:
         """Byte address in the local buffer (uint64)."""
-        return PlainValue(self.offset + raw(offset) * self.dtype.sizeof(), KnownTypes.uint64)
+        address = self.offset + raw(offset) * self.dtype.sizeof()
+        GlobalBuilder.get("get_phy_addr").addresses[address] = self.dtype
+        return PlainValue(address, KnownTypes.uint64)
 
     def set_addr_with_offset(self, src: LocalTensor, offset: Any) -> None:
         """Take the address of another tensor, moved by elements."""
@@ -297,6 +294,23 @@ class LocalTensor(BaseTensor):
         raise NotImplementedError("LocalTensor.to_file is not emulated yet: copy the tensor to global memory instead")
 
 
+class MrgSortSrcList(IRValue):
+    """Two to four queues for mrg_sort; the element type comes first."""
+
+    def __init__(
+        self,
+        dtype: DataType,
+        src1: LocalTensor,
+        src2: LocalTensor,
+        src3: LocalTensor | None = None,
+        src4: LocalTensor | None = None,
+    ) -> None:
+        if not isinstance(dtype, DataType):
+            raise TypeError(f"MrgSortSrcList expects a DataType first, got {type(dtype).__name__}")
+        self.dtype = dtype
+        self.sources = (src1, src2, src3, src4)
+
+
 def buffer_tensor(buffer: Buffer, dtype: DataType) -> LocalTensor:
     """A tensor over a whole buffer of a queue."""
     size = buffer.size // dtype.sizeof()
@@ -304,3 +318,6 @@ def buffer_tensor(buffer: Buffer, dtype: DataType) -> LocalTensor:
 
 
 __all__ = ["BaseTensor", "GlobalTensor", "LocalTensor", "materialize_ir_value"]
+
+
+__getattr__ = names_of(__name__)

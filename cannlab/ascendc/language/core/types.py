@@ -7,8 +7,9 @@ from typing import Any
 
 from cannlab.ascendc.language.core.array import Array
 from cannlab.ascendc.language.core.dtype import DataType
-from cannlab.ascendc.language.core.enums import DataFormat
+from cannlab.ascendc.language.core.enums import CO2Layout, DataFormat, QuantModes, TransposeType
 from cannlab.ascendc.language.core.ir_value import raw
+from cannlab.ascendc.lib.placeholders import names_of
 
 Int = Any
 """A Python int or a runtime int."""
@@ -136,6 +137,276 @@ class GatherMaskParams:
     src1_repeat_stride: Int = 0
 
 
+@dataclass
+class TransposeParamsExt:
+    """Sizes in elements and what to do."""
+
+    n_size: Int = 0
+    c_size: Int = 0
+    h_size: Int = 0
+    w_size: Int = 0
+    transpose_type: TransposeType = TransposeType.TRANSPOSE_ND2ND_B16
+
+
+@dataclass
+class TransDataTo5HDParams:
+    """Halves for 8-bit data, repeats and their steps in 32-B blocks."""
+
+    dst_high_half: Any = False
+    src_high_half: Any = False
+    repeat_times: Int = 1
+    dst_rep_stride: Int = 0
+    src_rep_stride: Int = 0
+
+
+@dataclass
+class MrgSort4Info:
+    """Lengths of the queues in structures, and how to merge them."""
+
+    element_lengths: list[Int]
+    if_exhausted_suspension: Any = False
+    valid_bit: Int = 15
+    repeat_times: Int = 1
+
+
+@dataclass
+class VdeqInfo:
+    """Scale, offset and sign of 16 elements."""
+
+    scale: list[Any] | None = None
+    offset: list[Any] | None = None
+    sign_mode: list[Any] | None = None
+
+
+@dataclass
+class Nd2NzParams:
+    """Row-major to fractals. Elements, except the strides of the destination's column blocks and rows: 32-B units."""
+
+    nd_num: Int
+    n_value: Int
+    d_value: Int
+    src_nd_matrix_stride: Int
+    src_d_value: Int
+    dst_nz_c0_stride: Int
+    dst_nz_n_stride: Int
+    dst_nz_matrix_stride: Int
+
+
+@dataclass
+class Nz2NdParamsFull:
+    """Fractals to row-major. Elements, except the source's matrix stride (256 elements) and row stride (rows)."""
+
+    nd_num: Int
+    n_value: Int
+    d_value: Int
+    src_nd_matrix_stride: Int
+    src_n_stride: Int
+    dst_d_stride: Int
+    dst_nd_matrix_stride: Int
+
+
+@dataclass
+class DataCopyCO12DstParams:
+    """L0C out of the cube: as fixpipe, with ``nz2nd_en`` for rows."""
+
+    n_size: Int
+    m_size: Int
+    dst_stride: Int
+    src_stride: Int
+    quant_pre: QuantModes = QuantModes.NoQuant
+    relu_pre: Int = 0
+    channel_split: Any = False
+    nz2nd_en: Any = False
+
+
+@dataclass
+class LoadData2DParams:
+    """Fractals of 512 bytes, one after another. Units: fractals."""
+
+    start_index: Int = 0
+    repeat_times: Int = 1
+    src_stride: Int = 0
+    sid: Int = 0
+    dst_gap: Int = 0
+    if_transpose: Any = False
+    addr_mode: Int = 0
+
+
+@dataclass
+class LoadData2DParamsV2:
+    """Of the 950: this chip does not have it."""
+
+    m_start_position: Int = 0
+    k_start_position: Int = 0
+    m_step: Int = 0
+    k_step: Int = 0
+    src_stride: Int = 0
+    dst_stride: Int = 0
+    if_transpose: Any = False
+    sid: Int = 0
+
+
+@dataclass
+class LoadData2dTransposeParams:
+    """Square blocks, transposed. Units: square blocks (start, stride), fractals (gaps)."""
+
+    start_index: Int = 0
+    repeat_times: Int = 1
+    src_stride: Int = 0
+    dst_gap: Int = 0
+    dst_frac_gap: Int = 0
+    addr_mode: Int = 0
+
+
+@dataclass
+class LoadData2dTransposeParamsV2:
+    """Of the 310B and the 950: this chip does not have it."""
+
+    start_index: Int = 0
+    repeat_times: Int = 0
+    src_stride: Int = 0
+    dst_gap: Int = 0
+    dst_frac_gap: Int = 0
+    src_frac_gap: Int = 0
+    addr_mode: Int = 0
+
+
+@dataclass
+class LoadData3DParamsV1:
+    """Of the 910 and the 310P: pyasc's chips do not have it."""
+
+    pad_list: Any = (0, 0, 0, 0)
+    l1_h: Int = 1
+    l1_w: Int = 1
+    c1_index: Int = 0
+    fetch_filter_w: Int = 0
+    fetch_filter_h: Int = 0
+    left_top_w: Int = 0
+    left_top_h: Int = 0
+    stride_w: Int = 1
+    stride_h: Int = 1
+    filter_w: Int = 1
+    filter_h: Int = 1
+    dilation_filter_w: Int = 1
+    dilation_filter_h: Int = 1
+    jump_stride: Int = 1
+    repeat_mode: Int = 0
+    repeat_time: Int = 1
+    c_size: Int = 0
+    pad_value: Any = 0
+
+
+@dataclass
+class LoadData3DParamsV2:
+    """Image to columns. pad_list: left, right, top, bottom; the rest in pixels and elements."""
+
+    pad_list: Any = (0, 0, 0, 0)
+    l1_h: Int = 1
+    l1_w: Int = 1
+    channel_size: Int = 1
+    k_extension: Int = 1
+    m_extension: Int = 1
+    k_start_pt: Int = 0
+    m_start_pt: Int = 0
+    stride_w: Int = 1
+    stride_h: Int = 1
+    filter_w: Int = 1
+    filter_h: Int = 1
+    dilation_filter_w: Int = 1
+    dilation_filter_h: Int = 1
+    en_transpose: Any = False
+    pad_value: Any = 0
+    filter_size_w: Any = False
+    filter_size_h: Any = False
+    f_matrix_ctrl: Any = False
+
+
+@dataclass
+class LoadData3DParamsV2Pro:
+    """The packed form; it takes the image's size and padding from registers that pyasc cannot set."""
+
+    channel_size: Int = 0
+    en_transpose: Any = False
+    en_small_k: Any = False
+    filter_size_w: Any = False
+    filter_size_h: Any = False
+    f_matrix_ctrl: Any = False
+    ext_config: Int = 0
+    filter_config: Int = 0x10101010101
+
+
+@dataclass
+class InitConstValueParams:
+    """Blocks of 32 bytes in L1, of 512 bytes in L0A and L0B."""
+
+    repeat_times: Int = 0
+    block_num: Int = 0
+    dst_gap: Int = 0
+    init_value: Any = 0
+
+
+@dataclass
+class MmadParams:
+    """C (m x n) = A (m x k) B (k x n). Complete with unit_flag, cmatrix_source and cmatrix_init_val, or with the five
+    older fields; otherwise pyasc 1.1.1 emits an empty block and the mmad does nothing."""
+
+    m: Int = 0
+    n: Int = 0
+    k: Int = 0
+    is_bias: Any = None
+    fm_offset: Any = None
+    en_ssparse: Any = None
+    en_winograd_a: Any = None
+    en_winograd_b: Any = None
+    unit_flag: Any = None
+    cmatrix_source: Any = None
+    cmatrix_init_val: Any = None
+
+    def complete(self) -> bool:
+        """Does the block reach the device?"""
+        old = (self.is_bias, self.fm_offset, self.en_ssparse, self.en_winograd_a, self.en_winograd_b)
+        new = (self.unit_flag, self.cmatrix_source, self.cmatrix_init_val)
+        if all(value is not None for value in old):
+            return all(value is None for value in new)
+        return self.is_bias is None and all(value is not None for value in new)
+
+
+@dataclass
+class FixpipeParamsV220:
+    """Sizes in elements; source stride in rows of a column block; destination stride in elements (row major) or 32-B
+    blocks (NZ)."""
+
+    n_size: Int
+    m_size: Int
+    src_stride: Int
+    dst_stride: Int
+    quant_pre: QuantModes = QuantModes.NoQuant
+    deq_scalar: Int = 0
+    nd_num: Int = 1
+    src_nd_stride: Int = 0
+    dst_nd_stride: Int = 0
+    relu_en: Any = False
+    unit_flag: Int = 0
+    is_channel_split: Any = False
+
+
+@dataclass
+class FixpipeConfig:
+    """How a fixpipe lays the result out: ``FixpipeConfig.cfg_row_major()`` or ``cfg_nz()``."""
+
+    layout: CO2Layout
+
+    @classmethod
+    def cfg_row_major(cls) -> FixpipeConfig:
+        """Rows."""
+        return cls(CO2Layout.ROW_MAJOR)
+
+    @classmethod
+    def cfg_nz(cls) -> FixpipeConfig:
+        """Column blocks."""
+        return cls(CO2Layout.NZ)
+
+
 class TensorShape(tuple):  # type: ignore[type-arg]
     """Dimensions of a tensor."""
 
@@ -172,3 +443,6 @@ def get_shape_size(shape_info: ShapeInfo) -> Any:
     for dim in range(len(shape_info)):
         size = shape_info.shape(dim) * size
     return size
+
+
+__getattr__ = names_of(__name__)

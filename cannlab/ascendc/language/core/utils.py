@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannlab.ascendc.language.core.ir_value import PlainValue
+from cannlab.ascendc.lib.placeholders import names_of
 
 
 def ceildiv(x: Any, y: Any) -> Any:
@@ -24,3 +25,6 @@ def static_assert(test: Any, message: str | None = None) -> None:
         if message is None:
             raise ValueError("miss message")
         raise AssertionError(message)
+
+
+__getattr__ = names_of(__name__)

@@ -8,7 +8,8 @@ from cannlab.ascendc.language.core.builder import GlobalBuilder
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
 from cannlab.ascendc.language.core.enums import HardEvent, TPosition
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, raw
-from cannlab.ascendc.language.core.tensor import SPACES, LocalTensor, buffer_tensor
+from cannlab.ascendc.language.core.tensor import LocalTensor, buffer_tensor, space_of
+from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import BLOCK, Pipe, Space
 from cannlab.machine.core.queues import Buffer, Queue
 
@@ -49,6 +50,8 @@ class TQueBind(IRValue):
         self, src: TPosition = TPosition.VECIN, dst: TPosition = TPosition.VECIN, depth: int = 0, mask: int = 0
     ) -> None:
         self._state = GlobalBuilder.get(type(self).__name__)
+        if isinstance(depth, TPosition):
+            raise TypeError(f"depth is {depth!r}: the position comes first, then the depth: TQue(position, depth)")
         if isinstance(depth, PlainValue) or not isinstance(depth, int):
             raise RuntimeError("depth of a queue must be a compile-time int")
         self._position = src
@@ -226,7 +229,9 @@ class TPipe(IRValue):
         self._init(que, int(raw(count)), int(raw(size)), False)
 
     def _init(self, que: TQueBind, count: int, size: int, whole: bool) -> None:
-        space = SPACES[que._position]
+        space = space_of(self._state.launch.soc, int(que._position))
+        if space is None:
+            raise ValueError(f"{TPosition(que._position).name} lies in global memory: it has no buffers")
         size = -(-size // BLOCK) * BLOCK
         start = self._next.get(space, 0)
         buffers = [(int(space), start + number * size, size) for number in range(count)]
@@ -298,3 +303,6 @@ def _arguments(name: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs:
 
 
 __all__ = ["Space", "TBuf", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr"]
+
+
+__getattr__ = names_of(__name__)

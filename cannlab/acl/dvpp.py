@@ -1,0 +1,112 @@
+"""Pictures in DVPP memory: their checks, and queueing work of DVPP. Source: pyacl-semantics 12.1, 12.2.
+
+The checks are made when the work is queued, and give 100000 (a choice: the library is closed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from cannlab.acl.checks import refuse, take, take_stream
+from cannlab.acl.functions.dvpp_descs import ChannelDesc, PicDesc
+from cannlab.machine import Engine, Machine, MemoryKind, TaskFault, Work
+from cannlab.machine.api_costs import dvpp_ns
+from cannlab.machine.pictures import FORMATS, Layout
+from cannlab.trace import TaskKind
+
+VPC, JPEGD, JPEGE, PNGD = 1, 2, 4, 8
+"""Bits of a channel's mode."""
+_NAMES = {VPC: "VPC", JPEGD: "JPEGD", JPEGE: "JPEGE", PNGD: "PNGD"}
+_LEAST, _MOST = (10, 6), 4096
+_OLD = ("Ascend310", "Ascend910")
+_NEW = ("Ascend310B", "Ascend910B", "Ascend910_93")
+MOST_8K = 8192
+
+
+def align(value: int, unit: int) -> int:
+    """Rounded up to a multiple."""
+    return -(-value // unit) * unit
+
+
+def decode_strides(m: Machine) -> tuple[int, int]:
+    """Alignment of the strides of a decoded picture: width, height. Source: pyacl-semantics 12.3."""
+    return (128, 16) if m.soc.short in _OLD else (64, 16)
+
+
+def channel(m: Machine, handle: int, unit: int) -> ChannelDesc:
+    """An open channel that may use a unit."""
+    entry = take(m, handle, ChannelDesc)
+    if entry.context is None:
+        raise refuse(m, "media.channel_state", state="not open", call="acl.media.dvpp_create_channel")
+    if not entry.mode & unit:
+        raise refuse(m, "media.channel_mode", mode=entry.mode, unit=_NAMES[unit], bit=unit)
+    return entry
+
+
+def memory(m: Machine, address: int, size: int, alignment: int, what: str, *, write: bool) -> memoryview:
+    """DVPP memory. Raises Refused ``media.not_dvpp`` or ``media.unaligned``, or what the memory refuses."""
+    view = m.memory.resolve(address, size, "device", write=write)
+    if view.block is None or view.block.kind is not MemoryKind.DVPP:
+        raise refuse(m, "media.not_dvpp", what=what, memory=view.name)
+    if address % alignment:
+        raise refuse(m, "media.unaligned", what=what, alignment=alignment)
+    return m.memory.view(address, size, "device", write=write)
+
+
+def layout(m: Machine, picture: PicDesc, what: str, *, least: tuple[int, int] = _LEAST, most: int = _MOST) -> Layout:
+    """The layout that a description means, checked by the rules of the chip. Raises Refused ``media.picture``."""
+    kind = FORMATS.get(picture.format)
+    if kind is None:
+        raise refuse(m, "media.format", what=what, format=picture.format)
+
+    def bad(reason: str) -> Exception:
+        return refuse(m, "media.picture", what=what, reason=reason)
+
+    width, height = picture.width, picture.height
+    if not least[0] <= width <= most or not least[1] <= height <= most:
+        raise bad(f"{width} x {height} pixels are not within {least[0]} x {least[1]} to {most} x {most}")
+    if kind.across == 2 and width % 2:
+        raise bad(f"its width {width} is odd")
+    if kind.down == 2 and height % 2:
+        raise bad(f"its height {height} is odd")
+    bytes_across = width * kind.pixel_bytes
+    unit = 1 if m.soc.short in _NEW else 16 * kind.pixel_bytes
+    rows = 2 if kind.down == 2 or m.soc.short in _OLD else 1
+    if picture.width_stride < bytes_across or picture.width_stride % unit:
+        reason = f"its width stride {picture.width_stride} is not a multiple of {unit} from {bytes_across} on"
+        raise bad(reason if unit > 1 else f"its width stride {picture.width_stride} is below {bytes_across}")
+    if picture.height_stride < height or picture.height_stride % rows:
+        raise bad(f"its height stride {picture.height_stride} is not a multiple of {rows} from {height} on")
+    found = Layout(kind, width, height, picture.width_stride, picture.height_stride)
+    if picture.size < found.size:
+        raise bad(f"its size {picture.size} is below the {found.size} bytes of its strides")
+    return found
+
+
+def submit(
+    m: Machine, unit: int, name: str, stream: int, work: Callable[[], int], written: Sequence[PicDesc], bytes: int
+) -> int:
+    """Queue work of DVPP.
+
+    Args:
+        work: does it and returns the pixels that it handled; it may raise TaskFault.
+        written: descriptions whose ret_code becomes 0, or 1 if the work fails.
+    """
+    target = take_stream(m, stream)
+
+    def run() -> Work:
+        for picture in written:
+            picture.ret_code = 1
+        pixels = work()
+        for picture in written:
+            picture.ret_code = 0
+        return Work(dvpp_ns(_NAMES[unit], pixels))
+
+    return target.submit(
+        TaskKind.OPERATOR, name, run, engine=Engine.DVPP, op_type=name, core_type="DVPP", bytes=bytes, blocks=1
+    )
+
+
+def failed(m: Machine, rule: str, **facts: object) -> TaskFault:
+    """A fault of work that has begun."""
+    return TaskFault(refuse(m, rule, **facts).diagnosis)
