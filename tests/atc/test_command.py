@@ -444,7 +444,7 @@ def test_corrupt_onnx_never_gives_a_traceback(capsys):
 
 @pytest.mark.parametrize("op_type", ["Reshape", "ConstantOfShape"])
 def test_shapes_in_the_other_byte_order(op_type, fails):
-    """raw_data is little-endian: a shape written the other way round is astronomically large, and refused as a shape."""
+    """raw_data is little-endian: a shape written the other way round is astronomically large, and refused."""
     if op_type == "Reshape":
         nodes = [models.node("Reshape", ["x", "s"], ["y"], "n")]
     else:
