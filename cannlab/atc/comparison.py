@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import om as oms
+from cannlab import soc as socs
 from cannlab.atc import causes, precision, source, taken_branches
 from cannlab.atc.errors import atc_error
 from cannlab.errors import Diagnosis
@@ -183,6 +184,10 @@ class Comparison:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it shows text."""
+        printer.text(self.text())
+
     def _repr_html_(self) -> str:
         """The table for a notebook, bad layers coloured, and the verdict."""
         return self.table().html() + PlainTable.note(self.verdict())
@@ -292,6 +297,7 @@ class _Runner:
 
     def __init__(self, model: onnx.ModelProto, om: OmModel, inputs: Values, tolerance: float) -> None:
         self.om, self.tolerance = om, tolerance
+        self.saturates = socs.get(om.soc).saturates
         self.reference, model = _reference(model, inputs)
         self.taken = frozenset[str]()
         self.graph = self.without_branches()
@@ -338,7 +344,7 @@ class _Runner:
         names = {tensor.name: None for task in self.run_tasks for tensor in task.outputs}
         names |= {info.name: None for info in self.graph.graph.output}
         probe = self.part(self.graph.graph.node, [info.name for info in self.graph.graph.input], list(names))
-        arrays = [self.reference[tensor.name].astype(tensor.type.numpy) for tensor in self.om.inputs]
+        arrays = [self.stored(self.reference[tensor.name], tensor.type.numpy) for tensor in self.om.inputs]
         return dict(zip(names, Model(probe).run(arrays)[0], strict=True))
 
     def part(self, nodes: Sequence[onnx.NodeProto], inputs: list[str], outputs: list[str]) -> OmModel:
@@ -399,7 +405,7 @@ class _Runner:
                 wanted,
                 inputs,
                 self.lost(task),
-                self.stored(task),
+                self.largest_stored(task),
             )
             cause = causes.inherited(facts) if off else causes.find(facts, self.tolerance)
         return Layer(number, task.name, task.op_type, task.nodes, name, wanted.shape, whole, own, bad, cause)
@@ -425,13 +431,19 @@ class _Runner:
             shape = tuple(dim.dim_value for dim in info.shape.dim)
             if self.reference[base].shape != shape:
                 return {}
-            with np.errstate(over="ignore"):
-                values.append(self.reference[base].astype(helper.tensor_dtype_to_np_dtype(info.elem_type)))
+            values.append(self.stored(self.reference[base], helper.tensor_dtype_to_np_dtype(info.elem_type)))
         known = {tensor.name for each in self.om.tasks for tensor in (*each.inputs, *each.outputs)}
         if any(name not in known for name in inputs):
             return {}
         results, _ = Model(replace(self.part(nodes, inputs, outputs), tasks=(task,))).run(values)
         return dict(zip(outputs, results, strict=True))
+
+    def stored(self, array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """The array as the chip stores it in a type."""
+        if self.saturates and dtype == np.float16:
+            array = np.clip(array, -causes.HALF_MAX, causes.HALF_MAX)
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
 
     def lost(self, task: Task) -> tuple[float, float] | None:
         """(value, stored value) of a number of the model that its float16 form does not hold."""
@@ -445,7 +457,7 @@ class _Runner:
                     return float(value[0]), float(stored[0])
         return None
 
-    def stored(self, task: Task) -> float:
+    def largest_stored(self, task: Task) -> float:
         """The largest finite reference value of the float16 tensors that an operator stores."""
         names = {tensor.name for tensor in task.outputs}
         names |= {name for node in task.rounded if node in self.nodes for name in self.nodes[node].output}
