@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import om as oms
+from cannlab import soc as socs
 from cannlab.atc import causes, precision, source
 from cannlab.atc.errors import atc_error
 from cannlab.errors import Diagnosis
@@ -183,6 +184,10 @@ class Comparison:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it shows text."""
+        printer.text(self.text())
+
     def _repr_html_(self) -> str:
         """The table for a notebook, bad layers coloured, and the verdict."""
         return self.table().html() + PlainTable.note(self.verdict())
@@ -292,6 +297,7 @@ class _Runner:
 
     def __init__(self, model: onnx.ModelProto, om: OmModel, inputs: Values, tolerance: float) -> None:
         self.om, self.tolerance = om, tolerance
+        self.saturates = socs.get(om.soc).saturates
         self.graph = om.graph()
         self.outer = [task for task in om.tasks if task.lowered and not task.within]
         self.nodes = {node.name: node for node in self.graph.graph.node}
@@ -322,7 +328,7 @@ class _Runner:
         names = {tensor.name: None for task in self.outer for tensor in task.outputs}
         names |= {info.name: None for info in self.graph.graph.output}
         probe = self.part(self.graph.graph.node, [info.name for info in self.graph.graph.input], list(names))
-        arrays = [self.reference[tensor.name].astype(tensor.type.numpy) for tensor in self.om.inputs]
+        arrays = [self.stored(self.reference[tensor.name], tensor.type.numpy) for tensor in self.om.inputs]
         return dict(zip(names, Model(probe).run(arrays)[0], strict=True))
 
     def part(self, nodes: Sequence[onnx.NodeProto], inputs: list[str], outputs: list[str]) -> OmModel:
@@ -408,13 +414,19 @@ class _Runner:
             shape = tuple(dim.dim_value for dim in info.shape.dim)
             if self.reference[base].shape != shape:
                 return {}
-            with np.errstate(over="ignore"):
-                values.append(self.reference[base].astype(helper.tensor_dtype_to_np_dtype(info.elem_type)))
+            values.append(self.stored(self.reference[base], helper.tensor_dtype_to_np_dtype(info.elem_type)))
         known = {tensor.name for each in self.om.tasks for tensor in (*each.inputs, *each.outputs)}
         if any(name not in known for name in inputs):
             return {}
         results, _ = Model(replace(self.part(nodes, inputs, outputs), tasks=(task,))).run(values)
         return dict(zip(outputs, results, strict=True))
+
+    def stored(self, array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """The array as the chip stores it in a type."""
+        if self.saturates and dtype == np.float16:
+            array = np.clip(array, -causes.HALF_MAX, causes.HALF_MAX)
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
 
     def lost(self, task: Task) -> tuple[float, float] | None:
         """(value, stored value) of a number of the model that its float16 form does not hold."""

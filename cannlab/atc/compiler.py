@@ -374,7 +374,12 @@ def _om(made: list[_Compiled], shown: _Compiled, planned: Gears | None, request:
     if planned is not None:
         kind = planned.kind
         chosen = OmTensor(gears.INPUT, dtypes.INT32.acl, Format.ND, (len(planned.values[0]),))
-        inputs = (*map(_merged, zip(*(variant.inputs for variant in variants), strict=True)), chosen)
+        stated = shapes.parse(request.input_shape)
+        of_gears = zip(*(variant.inputs for variant in variants), strict=True)
+        inputs = (
+            *(_merged(at, () if at[0].name in shown.aipp else stated.get(at[0].name, ())) for at in of_gears),
+            chosen,
+        )
     return OmModel(
         name=shown.name,
         soc=request.soc.name,
@@ -398,9 +403,11 @@ def _om(made: list[_Compiled], shown: _Compiled, planned: Gears | None, request:
     )
 
 
-def _merged(tensors: tuple[OmTensor, ...]) -> OmTensor:
-    """An input of a model with gears: -1 where the gears differ, the size of the largest."""
-    dims = tuple(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(t.dims for t in tensors), strict=True))
+def _merged(tensors: tuple[OmTensor, ...], stated: shapes.Dims) -> OmTensor:
+    """An input of a model with gears: -1 where the command says so or the gears differ, the size of the largest."""
+    by_dim = list(zip(*(tensor.dims for tensor in tensors), strict=True))
+    is_open = [low != high for low, high in stated] or [False] * len(by_dim)
+    dims = tuple(-1 if left or len(set(sizes)) > 1 else sizes[0] for left, sizes in zip(is_open, by_dim, strict=True))
     return replace(tensors[0], dims=dims, stated=max(tensor.size for tensor in tensors))
 
 

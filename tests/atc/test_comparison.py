@@ -169,6 +169,21 @@ def test_planted_epsilon(tmp_path):
     assert bad.cause.facts["stored"] == 0
 
 
+def test_own_error_reads_what_the_chip_stores(tmp_path):
+    """Where fp16 saturates an operator that reads 640000 reads 65504: its root is 256 instead of 800."""
+    made = models.model(
+        [models.node("Mul", ["x", "x"], ["q"], "square"), models.node("Sqrt", ["q"], ["y"], "root")],
+        {"x": [4, 8]},
+        {"y": [4, 8]},
+    )
+    (tmp_path / "off.cfg").write_text(json.dumps({"Switch": {"UBFusion": {"ALL": "off"}}}))
+    for soc, own in (("Ascend310P3", 1 - 65504**0.5 / 800), ("Ascend910B1", np.inf)):
+        compiled = models.convert(made, tmp_path, f"--fusion_switch_file={tmp_path / 'off.cfg'}", soc=soc)
+        layer = compare(made, compiled, {"x": np.full((4, 8), 800, np.float32)}).layers[-1]
+        assert layer.nodes == ("root",)
+        assert layer.own.relative == pytest.approx(own, abs=1e-3)
+
+
 def test_what_follows_a_bad_layer_is_not_blamed(tmp_path):
     made = variance_by_squares()
     found = compare(made, models.convert(made, tmp_path))

@@ -135,3 +135,15 @@ def test_reference_shapes():
     wanted = shapes.parse("a:1~8;b:300~400")
     assert shapes.references(wanted) == {"a": (8,), "b": (400,)}
     assert shapes.references(shapes.parse("a:-1")) == {"a": (224,)}
+
+
+@pytest.mark.parametrize(
+    ("options", "dims"),
+    [
+        ((f"{IMAGE}8,16;12,16", "--input_shape=x:2,3,-1,-1"), (2, 3, -1, -1)),
+        ((f"{DIMS}1,8,16;4,8,32", "--input_shape=x:-1,3,-1,-1", ND), (-1, 3, -1, -1)),
+    ],
+)
+def test_an_open_dimension_that_is_the_same_in_all_gears_stays_open(options, dims):
+    assert atc.main([*BASE, *options]) == 0
+    assert om.read("net.om").inputs[0].dims == dims
