@@ -506,7 +506,7 @@ SHAPES = Check(
             change(FIVE, '"left:-1,1,4,6;right:-1,8"'),
             source(r"[:,]-1"),
             what="the batch is still open.",
-            why="-1 asks for an om of any size, or for gears (lesson 11, to come); the task asks for one batch.",
+            why="-1 asks for an om of any size, or for gears (lesson 11); the task asks for one batch.",
             do="Write the numbers of the task.",
         ),
         Misconception(
