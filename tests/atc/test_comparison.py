@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_models as models
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from cannlab.atc.comparison import compare
 from cannlab.atc.errors import AtcError
@@ -238,3 +238,46 @@ def test_command(tmp_path, capsys):
     assert "seed 7" in capsys.readouterr().out
     assert call(["compare", "nothing.onnx", "net.om"]) == 1
     assert "nothing.onnx" in capsys.readouterr().err
+
+
+def nested():
+    """An If in an If; the outer then-branch squares, the inner ones of the else-branch scale."""
+
+    def info(name, dtype=TensorProto.FLOAT, dims=(4,)):
+        return helper.make_tensor_value_info(name, dtype, list(dims))
+
+    def branch(name, nodes, result, constants=()):
+        return helper.make_graph(nodes, name, [], [info(result)], list(constants))
+
+    ten = numpy_helper.from_array(np.array(10, np.float32), "ten")
+    less = branch("less", [models.node("Neg", ["r"], ["n"], "neg")], "n")
+    more = branch("more", [models.node("Mul", ["r", "ten"], ["t"], "times")], "t", [ten])
+    square = branch("square", [models.node("Mul", ["r", "r"], ["s"], "square")], "s")
+    choice = branch("choice", [helper.make_node("If", ["d"], ["e"], "inner", then_branch=less, else_branch=more)], "e")
+    nodes = [
+        models.node("Relu", ["x"], ["r"], "relu"),
+        helper.make_node("If", ["c"], ["y"], "outer", then_branch=square, else_branch=choice),
+    ]
+    inputs = [info("x"), info("c", TensorProto.BOOL, ()), info("d", TensorProto.BOOL, ())]
+    graph = helper.make_graph(nodes, "net", inputs, [info("y")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("c", "d", "layer", "others"),
+    [(True, True, "s", "nt"), (False, True, "n", "st"), (False, False, "t", "sn")],
+)
+def test_the_branches_that_are_taken(c, d, layer, others, tmp_path):
+    made = nested()
+    compiled = models.convert(made, tmp_path)
+    inputs = {"x": np.array([1, 2, 3, 300], np.float32), "c": np.array(c), "d": np.array(d)}
+    found = compare(made, compiled, inputs)
+    tensors = [item.tensor for item in found.layers]
+    assert layer in tensors
+    assert not set(others) & {*tensors}
+    if layer != "s":
+        assert found.first_bad is None
+        return
+    assert found.first_bad.tensor == "s"  # 300 x 300 leaves float16
+    assert found.first_bad.cause.rule == "atc.layer_overflow"
+    assert found.first_bad.own is not None
