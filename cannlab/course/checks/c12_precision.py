@@ -16,6 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from cannlab.course.spec import (
+    Attempt,
     CaseRun,
     Check,
     Cost,
@@ -169,6 +170,8 @@ WRONG_RULES = (
     "any_input",
     "last_input",
     "black_grey",
+    "input_half",
+    "all_inputs",
 )
 
 
@@ -190,6 +193,8 @@ def rule(nodes: Any, white: Any, black: Any, changes: Any, wrong: str = "") -> d
             "last_white": before,
             "any_input": any(reads),
             "last_input": reads[-1],
+            "input_half": reads[0] or inputs[0] not in types,
+            "all_inputs": all(reads),
         }
         half = kind in whites or (kind not in blacks and follows.get(wrong, reads[0]))
         if wrong in ("all", "none"):
@@ -315,6 +320,22 @@ TYPES = Check(
             what="one float16 input is enough for a grey operator.",
             why="With two inputs the first one counts; the other is converted.",
             do="Look at inputs[0] only.",
+        ),
+        Misconception(
+            "all_inputs",
+            change(FOLLOWS, 'all(types.get(each) == "float16" for each in inputs)'),
+            by_rule("all_inputs"),
+            what="one float32 input is enough to keep a grey operator in float32.",
+            why="With two inputs the first one counts; the other is converted.",
+            do="Look at inputs[0] only.",
+        ),
+        Misconception(
+            "input_is_half",
+            change(FOLLOWS, 'types.get(inputs[0], "float16") == "float16"'),
+            by_rule("input_half"),
+            what="what reads the model's input is float16.",
+            why="The input of this model is float32; no operator has lowered it yet.",
+            do="Let a grey operator that reads x be float32.",
         ),
         Misconception(
             "second_input",
@@ -595,6 +616,16 @@ def first_own(layers: Iterable[Mapping[str, Any]]) -> str | None:
     return next((str(layer["operator"]) for layer in layers if size_of(layer["own"]) > TOLERANCE), None)
 
 
+def blames_first_bad() -> Sign:
+    """Every failed case with a bad layer gives the first one, and there is such a case."""
+
+    def ask(attempt: Attempt) -> bool:
+        failed = [case for case in attempt.failed if case.size != "clean"]
+        return bool(failed) and all(case.got == first_bad(case.inputs["layers"]) for case in failed)
+
+    return sign(ask)
+
+
 LIMITED = 'layers[: first + 1], key=own)["operator"]'
 
 SUSPECT = Check(
@@ -615,7 +646,8 @@ SUSPECT = Check(
         Misconception(
             "clean_model",
             change("        return None\n", "        first = len(layers) - 1\n"),
-            got(lambda result, layers: suspect(layers) is None and result is not None),
+            got(lambda result, layers: suspect(layers) is None and result is not None)
+            & sign(lambda attempt: {case.size for case in attempt.failed} == {"clean"}),
             what="a model without a bad layer has a suspect.",
             why="Every float16 operator has some own error; that is no reason to touch it.",
             do="Return None if no layer is bad.",
@@ -623,7 +655,7 @@ SUSPECT = Check(
         Misconception(
             "first_bad_layer",
             change("max(layers[: first + 1], key=own)", "layers[first]"),
-            gives(first_bad),
+            blames_first_bad(),
             what="the first bad layer is always blamed.",
             why="A layer can be bad because of what it reads: its own error is small then.",
             do="Among the layers up to it, take the one with the largest *own* error.",
@@ -1171,7 +1203,7 @@ MEND = Check(
         Misconception(
             "bias_forgotten",
             change(NAMES, '("conv.weight",)'),
-            off_where(lambda largest: largest > 256) & source(r"conv\.weight") & ~source(r"conv\.bias"),
+            unmet("error") & source(r"conv\.weight") & ~source(r"conv\.bias"),
             what="the weights are smaller, the bias is not.",
             why="w / s * x + b is not (w * x + b) / s.",
             do="Divide conv.bias by the same number.",
