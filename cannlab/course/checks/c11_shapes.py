@@ -275,6 +275,14 @@ COMMAND = Check(
             do='Write ";".join(f"{h},{w}" for h, w in sizes).',
         ),
         Misconception(
+            "no_quotes",
+            change('="{gears}"', "={gears}"),
+            option("dynamic_image_size", lambda value: ";" not in value) & source(r"';'"),
+            what="the list of gears stands without quotes.",
+            why="Outside quotes a ; ends the command in a shell, so atc sees the first gear only.",
+            do='Put double quotes around the value: --dynamic_image_size="{gears}".',
+        ),
+        Misconception(
             "comma_everywhere",
             change('";".join(f"{h},{w}"', '",".join(f"{h},{w}"'),
             option("dynamic_image_size", lambda value: ";" not in value),
