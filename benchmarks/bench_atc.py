@@ -6,7 +6,8 @@ Conversion: a residual network of 102 MB, in this process, imports excluded; the
 ONNX's shape inference on the same file stand beside it. Memory: the growth of a fresh process's peak over its peak
 after a small conversion, in multiples of the model. Inference: the om through ``acl.mdl.execute`` against ONNX
 Runtime's ``run`` on the om's own float16 graph (which it computes in float32 without rounding between operators) and on
-the float32 model, with the same number of threads, one after the other in each round. ``--large`` adds a model of 1 GB.
+the float32 model, with the same number of threads, one after the other in each round; the same om for a chip whose
+float16 saturates stands beside it, both without acl. ``--large`` adds a model of 1 GB.
 All figures are medians of CPU seconds; the bars stand in BARS.
 """
 
@@ -30,23 +31,24 @@ import onnx
 import onnxruntime
 
 from cannlab import atc, om
-from cannlab.machine.executor import THREADS
+from cannlab.machine.executor import THREADS, Model
 
 ROUNDS = 5
 FULL_WIDTH = 64
-SOC = "Ascend910B1"
+SOC, SATURATING = "Ascend910B1", "Ascend310P3"
 BARS = {
     "conversion, s": 1.5,
     "memory / model": 3.0,
     "om / float16": 1.1,
+    "om / float16, saturating": 1.1,
     "1 GB: conversion, s": 60.0,
     "1 GB: peak of the process, GB": 4.0,
 }
 
 
-def convert(source: Path, target: Path) -> None:
+def convert(source: Path, target: Path, soc: str = SOC) -> None:
     """One conversion in this process."""
-    words = [f"--model={source}", "--framework=5", f"--output={target}", f"--soc_version={SOC}"]
+    words = [f"--model={source}", "--framework=5", f"--output={target}", f"--soc_version={soc}"]
     with contextlib.redirect_stdout(io.StringIO()):
         status = atc.main([*words, "--export_compile_stat=0"])
     if status:
@@ -140,8 +142,9 @@ class Program:
         acl.mdl.unload(self.model)
 
 
-def inference(folder: Path, batch: int, size: int, width: int) -> tuple[float, float, float]:
-    """Seconds of one run: the om through acl, its float16 graph in ONNX Runtime, the float32 model there."""
+def inference(folder: Path, batch: int, size: int, width: int) -> tuple[float, ...]:
+    """Seconds of one run: the om through acl, its float16 graph in ONNX Runtime, the float32 model there; the oms for
+    both kinds of chip without acl."""
     source, target = folder / "run.onnx", folder / "run"
     onnx.save(networks.bottlenecks(batch, size, width), source)
     convert(source, target)
@@ -150,9 +153,17 @@ def inference(folder: Path, batch: int, size: int, width: int) -> tuple[float, f
     full = session(str(source))
     x = np.random.default_rng(1).standard_normal((batch, 3, size, size)).astype(np.float32)
     program = Program(Path(f"{target}.om"), x)
-    ours, fp16, fp32 = timed(program.run, lambda: half.run(None, {"x": x}), lambda: full.run(None, {"x": x}))
+    convert(source, folder / "saturating", SATURATING)
+    plain, saturating = Model(compiled), Model(om.read(folder / "saturating.om"))
+    times = timed(
+        program.run,
+        lambda: half.run(None, {"x": x}),
+        lambda: full.run(None, {"x": x}),
+        lambda: plain.run([x]),
+        lambda: saturating.run([x]),
+    )
     program.close()
-    return ours, fp16, fp32
+    return tuple(times)
 
 
 def report(name: str, value: float) -> bool:
@@ -183,15 +194,17 @@ def main() -> int:
         before, after, _ = memory(small, large, folder / "large")
         good &= report("memory / model", (after - before) / large.stat().st_size)
         for batch, size, width in ((1, 224, FULL_WIDTH), (8, 112, FULL_WIDTH), (1, 64, 32)):
-            om_s, fp16, fp32 = inference(folder, batch, size, width)
+            om_s, fp16, fp32, plain, saturating = inference(folder, batch, size, width)
             print(
                 f"batch {batch}, {size} x {size}, width {width}: om {om_s * 1000:.1f} ms, "
-                f"float16 {fp16 * 1000:.1f} ms, float32 {fp32 * 1000:.1f} ms; om / float32 {om_s / fp32:.2f}"
+                f"float16 {fp16 * 1000:.1f} ms, float32 {fp32 * 1000:.1f} ms; om / float32 {om_s / fp32:.2f}; "
+                f"{SATURATING} / {SOC} {saturating / plain:.3f}"
             )
             if (
                 width == FULL_WIDTH
             ):  # in smaller ones the calls and the record count, which the chip's time does not see
                 good &= report("om / float16", om_s / fp16)
+                good &= report("om / float16, saturating", saturating / fp16)
             else:
                 print(f"{'om / float16':<32}{om_s / fp16:>9.2f}")
         if "--large" in sys.argv[1:]:

@@ -25,6 +25,7 @@ class Facts:
         got: what it gives where it reads the reference's values (or in the whole run, if that cannot be had).
         wanted: the reference. inputs: the reference's values of what it reads.
         lost: (value, stored value) of a constant that float16 does not hold.
+        stored: the largest of the reference's values that the operator stores as float16, its results or on the way.
     """
 
     operator: str
@@ -34,6 +35,7 @@ class Facts:
     wanted: NDArray[Any]
     inputs: Sequence[NDArray[Any]]
     lost: tuple[float, float] | None
+    stored: float = 0.0
 
 
 def inherited(facts: Facts) -> Diagnosis:
@@ -45,11 +47,11 @@ def find(facts: Facts, tolerance: float) -> Diagnosis:
     """The cause that fits: overflow, a lost constant, an affine change, underflow, cancellation, another."""
     names: dict[str, Any] = {"operator": facts.operator, "node": facts.node}
     got, wanted = facts.got.astype(np.float64), facts.wanted.astype(np.float64)
-    clipped = (np.abs(got) == HALF_MAX) & (np.abs(wanted) > HALF_MAX)
-    if clipped.any() or not np.isfinite(got[np.isfinite(wanted)]).all():
+    if facts.stored > HALF_MAX or not np.isfinite(got[np.isfinite(wanted)]).all():
         if facts.lost is not None and facts.lost[1] == 0:
             return diagnose("atc.layer_lost_constant", value=facts.lost[0], stored=facts.lost[1], **names)
-        return diagnose("atc.layer_overflow", largest=f"{np.abs(wanted).max():.4g}", **names)
+        largest = max(facts.stored, float(np.abs(wanted).max()))
+        return diagnose("atc.layer_overflow", largest=f"{largest:.4g}", **names)
     error = float(np.linalg.norm(got - wanted))
     if facts.lost is not None:
         return diagnose("atc.layer_lost_constant", value=facts.lost[0], stored=facts.lost[1], **names)

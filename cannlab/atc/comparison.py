@@ -2,7 +2,7 @@
 
 Two errors are measured for each operator of the om: of its result in the run of the whole model, and its own, where it
 reads the reference's values. An operator whose result is off and whose own error is small hands on what came before.
-What happens inside the branches of an If shows in the tensors that the If gives on: the reference has no others.
+Where there are Ifs, the branches that these inputs take are compared, and the others are not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import om as oms
-from cannlab.atc import causes, precision, source
+from cannlab import soc as socs
+from cannlab.atc import causes, precision, source, taken_branches
 from cannlab.atc.errors import atc_error
 from cannlab.errors import Diagnosis
 from cannlab.machine.executor import Model
@@ -183,6 +184,10 @@ class Comparison:
     def __str__(self) -> str:
         return self.text()
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows where it shows text."""
+        printer.text(self.text())
+
     def _repr_html_(self) -> str:
         """The table for a notebook, bad layers coloured, and the verdict."""
         return self.table().html() + PlainTable.note(self.verdict())
@@ -292,8 +297,11 @@ class _Runner:
 
     def __init__(self, model: onnx.ModelProto, om: OmModel, inputs: Values, tolerance: float) -> None:
         self.om, self.tolerance = om, tolerance
-        self.graph = om.graph()
-        self.outer = [task for task in om.tasks if task.lowered and not task.within]
+        self.saturates = socs.get(om.soc).saturates
+        self.reference, model = _reference(model, inputs)
+        self.taken = frozenset[str]()
+        self.graph = self.without_branches()
+        self.run_tasks = [task for task in om.tasks if task.lowered and (not task.within or task.within in self.taken)]
         self.nodes = {node.name: node for node in self.graph.graph.node}
         self.infos = {
             info.name: info
@@ -308,21 +316,35 @@ class _Runner:
             for item in node.attribute
             if item.name == "value"
         }
-        self.reference = {**inputs, **_reference(model, inputs)}
         self.got = self.run()
 
+    def without_branches(self) -> onnx.ModelProto:
+        """The om's graph with the branches that are taken in place of the Ifs; notes which ones these are."""
+        graph = self.om.graph()
+        small = {item.name: numpy_helper.to_array(item) for item in graph.graph.initializer if _is_number(item)}
+
+        def decide(name: str) -> bool | None:
+            return _truth(self.reference.get(self.base(name), small.get(name)))
+
+        while True:
+            graph, more = taken_branches.straight(graph, decide)
+            if not more:
+                return graph
+            self.taken |= more
+
     def base(self, name: str) -> str:
-        """The model's name of a tensor."""
+        """The model's name of a tensor: without the suffixes and the branch that the compiler puts to it."""
         while name not in self.reference and (suffix := next((end for end in SUFFIXES if name.endswith(end)), "")):
             name = name.removesuffix(suffix)
-        return name
+        inside = (name.removeprefix(f"{label}/") for label in self.taken if name.startswith(f"{label}/"))
+        return name if name in self.reference else next((base for base in inside if base in self.reference), name)
 
     def run(self) -> Values:
         """Everything that leaves an operator, in a run of the whole om."""
-        names = {tensor.name: None for task in self.outer for tensor in task.outputs}
+        names = {tensor.name: None for task in self.run_tasks for tensor in task.outputs}
         names |= {info.name: None for info in self.graph.graph.output}
         probe = self.part(self.graph.graph.node, [info.name for info in self.graph.graph.input], list(names))
-        arrays = [self.reference[tensor.name].astype(tensor.type.numpy) for tensor in self.om.inputs]
+        arrays = [self.stored(self.reference[tensor.name], tensor.type.numpy) for tensor in self.om.inputs]
         return dict(zip(names, Model(probe).run(arrays)[0], strict=True))
 
     def part(self, nodes: Sequence[onnx.NodeProto], inputs: list[str], outputs: list[str]) -> OmModel:
@@ -351,7 +373,7 @@ class _Runner:
         """One layer for each tensor of the model that leaves an operator."""
         found = []
         for number, task in enumerate(self.om.tasks):
-            if task not in self.outer or not task.nodes:
+            if task not in self.run_tasks or not task.nodes:
                 continue
             own: Values | None = None
             for tensor in task.outputs:
@@ -383,6 +405,7 @@ class _Runner:
                 wanted,
                 inputs,
                 self.lost(task),
+                self.largest_stored(task),
             )
             cause = causes.inherited(facts) if off else causes.find(facts, self.tolerance)
         return Layer(number, task.name, task.op_type, task.nodes, name, wanted.shape, whole, own, bad, cause)
@@ -408,13 +431,19 @@ class _Runner:
             shape = tuple(dim.dim_value for dim in info.shape.dim)
             if self.reference[base].shape != shape:
                 return {}
-            with np.errstate(over="ignore"):
-                values.append(self.reference[base].astype(helper.tensor_dtype_to_np_dtype(info.elem_type)))
+            values.append(self.stored(self.reference[base], helper.tensor_dtype_to_np_dtype(info.elem_type)))
         known = {tensor.name for each in self.om.tasks for tensor in (*each.inputs, *each.outputs)}
         if any(name not in known for name in inputs):
             return {}
         results, _ = Model(replace(self.part(nodes, inputs, outputs), tasks=(task,))).run(values)
         return dict(zip(outputs, results, strict=True))
+
+    def stored(self, array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        """The array as the chip stores it in a type."""
+        if self.saturates and dtype == np.float16:
+            array = np.clip(array, -causes.HALF_MAX, causes.HALF_MAX)
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
 
     def lost(self, task: Task) -> tuple[float, float] | None:
         """(value, stored value) of a number of the model that its float16 form does not hold."""
@@ -427,6 +456,19 @@ class _Runner:
                 if value.size == 1 and stored.size == 1 and value[0] and abs(stored[0] / value[0] - 1) > 0.01:
                     return float(value[0]), float(stored[0])
         return None
+
+    def largest_stored(self, task: Task) -> float:
+        """The largest finite reference value of the float16 tensors that an operator stores."""
+        names = {tensor.name for tensor in task.outputs}
+        names |= {name for node in task.rounded if node in self.nodes for name in self.nodes[node].output}
+        values = [
+            self.reference[base]
+            for name in names
+            if (base := self.base(name)) in self.reference
+            and name in self.infos
+            and self.infos[name].type.tensor_type.elem_type == TensorProto.FLOAT16
+        ]
+        return max((float(np.abs(value[np.isfinite(value)]).max(initial=0.0)) for value in values), default=0.0)
 
     def constant_base(self, name: str) -> str:
         while name not in self.original and (suffix := next((end for end in SUFFIXES if name.endswith(end)), "")):
@@ -441,8 +483,38 @@ def _read(node: onnx.NodeProto) -> Iterator[str]:
         yield from inner.input
 
 
-def _reference(model: onnx.ModelProto, inputs: Values) -> Values:
-    """Every floating-point tensor of the model, computed by ONNX Runtime in the model's own types."""
+def _truth(value: NDArray[Any] | None) -> bool | None:
+    """What a condition says; None for no value."""
+    return None if value is None or value.size != 1 else bool(value.reshape(-1)[0])
+
+
+def _reference(model: onnx.ModelProto, inputs: Values) -> tuple[Values, onnx.ModelProto]:
+    """Every tensor of the model, computed by ONNX Runtime in the model's own types, and the model that has them all.
+
+    An If's tensors can be seen from outside only where its branch stands in its place; which one that is, is known once
+    the condition is.
+    """
+    values: dict[str, NDArray[Any]] = {}
+
+    def decide(name: str) -> bool | None:
+        return _truth(values.get(name))
+
+    while True:
+        values = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer if _is_number(item)}
+        given = _computed(model, inputs)
+        values |= {**inputs, **given}
+        model, taken = taken_branches.straight(model, decide)
+        if not taken:
+            return {**inputs, **given}, model
+
+
+def _is_number(item: TensorProto) -> bool:
+    """True for a constant that can decide a branch."""
+    return item.data_type == TensorProto.BOOL and not item.external_data
+
+
+def _computed(model: onnx.ModelProto, inputs: Values) -> Values:
+    """What the nodes of a model give."""
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     stated = {info.name for info in probe.graph.output}

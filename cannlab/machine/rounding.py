@@ -43,6 +43,8 @@ HALF_MAX = 65504.0
 LIMITS = {"half/lowest": -HALF_MAX, "half/highest": HALF_MAX, "half/zero": 0.0}
 """Constants of the rewritten graph, by name, where fp16 saturates."""
 
+HIGHEST = "half/highest"
+
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 """The 16-bit float types."""
 
@@ -189,6 +191,34 @@ def _split(
     return pieces
 
 
+def limits() -> list[TensorProto]:
+    """The constants that ``clip`` reads."""
+    return [numpy_helper.from_array(np.float32(value), name) for name, value in LIMITS.items()]
+
+
+def clip(opset: int, source: str, target: str, low: str) -> onnx.NodeProto:
+    """A Clip from one of LIMITS to the largest float16; they are attributes before opset 11."""
+    if opset >= 11:
+        return helper.make_node("Clip", [source, low, HIGHEST], [target], target)
+    return helper.make_node("Clip", [source], [target], target, min=LIMITS[low], max=LIMITS[HIGHEST])
+
+
+def clips_from(node: onnx.NodeProto) -> str | None:
+    """Which of LIMITS a Clip that saturates begins with; None for any other node."""
+    if node.op_type != "Clip":
+        return None
+    if len(node.input) == 3:
+        return node.input[1] if node.input[2] == HIGHEST else None
+    given = {item.name: item.f for item in node.attribute}
+    return next((low for low, value in LIMITS.items() if given == {"min": value, "max": HALF_MAX}), None)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of ONNX's own operators in a model."""
+    imported = {item.domain: item.version for item in model.opset_import}
+    return int(imported.get("", imported.get("ai.onnx", 0)))
+
+
 class _Rewriter:
     """Rewrites one run of nodes."""
 
@@ -197,8 +227,7 @@ class _Rewriter:
         self.run = run
         self.nodes: list[onnx.NodeProto] = []
         self.exact: set[str] = set()
-        imported = {item.domain: item.version for item in lowered.model.opset_import}
-        self.opset = imported.get("", imported.get("ai.onnx", 0))
+        self.opset = opset_of(lowered.model)
 
     def part(self) -> Part:
         written = {name for node in self.run for name in node.output if name}
@@ -225,7 +254,7 @@ class _Rewriter:
         used = [name for name in read if name in self.lowered.constants]
         initializers, weights = self.constants(used)
         if self.lowered.saturates:
-            initializers += [numpy_helper.from_array(np.float32(value), name) for name, value in LIMITS.items()]
+            initializers += limits()
         graph = helper.make_graph(
             self.nodes,
             "part",
@@ -301,22 +330,15 @@ class _Rewriter:
             return []
         if node.op_type == "Relu":
             # One Clip for both, which ONNX Runtime takes into the convolution before it.
-            node.CopyFrom(self.clip(node.input[0], raw, "half/zero"))
+            node.CopyFrom(clip(self.opset, node.input[0], raw, "half/zero"))
             return []
         made = []
         if node.op_type in MAKES_NAN:
             made.append(helper.make_node("IsNaN", [raw], [f"{raw}/nan"], f"{raw}/nan"))
             made.append(helper.make_node("Where", [f"{raw}/nan", "half/zero", raw], [f"{raw}/number"], f"{raw}/number"))
             raw = f"{raw}/number"
-        made.append(self.clip(raw, f"{raw}/kept", "half/lowest"))
+        made.append(clip(self.opset, raw, f"{raw}/kept", "half/lowest"))
         return made
-
-    def clip(self, source: str, target: str, low: str) -> onnx.NodeProto:
-        """Keep values between a limit and fp16's largest number; the limits are attributes before opset 11."""
-        high = "half/highest"
-        if self.opset >= 11:
-            return helper.make_node("Clip", [source, low, high], [target], target)
-        return helper.make_node("Clip", [source], [target], target, min=LIMITS[low], max=LIMITS[high])
 
     def constants(self, names: list[str]) -> tuple[list[onnx.TensorProto], dict[str, NDArray[Any]]]:
         """Small constants as they are, large ones as empty tensors with their data beside."""

@@ -181,7 +181,9 @@ class OperatorTable:
         for row in cells:
             table.add_row(*(Text(cell) for cell in row))
         stream = io.StringIO()
-        console = Console(file=stream, width=width or 10_000, color_system=None, legacy_windows=False)
+        console = Console(
+            file=stream, width=width or 10_000, color_system=None, legacy_windows=False, force_jupyter=False
+        )
         console.print(table)
         return "\n".join(line.rstrip() for line in stream.getvalue().strip("\n").splitlines())
 

@@ -45,7 +45,7 @@ class PlainTable:
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         stream = io.StringIO()
-        Console(file=stream, width=10_000, color_system=None, legacy_windows=False).print(table)
+        Console(file=stream, width=10_000, color_system=None, legacy_windows=False, force_jupyter=False).print(table)
         return "\n".join(line.rstrip() for line in stream.getvalue().strip("\n").splitlines())
 
     def html(self) -> str:

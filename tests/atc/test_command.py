@@ -442,6 +442,19 @@ def test_corrupt_onnx_never_gives_a_traceback(capsys):
         data[at] ^= 0xFF
 
 
+@pytest.mark.parametrize("op_type", ["Reshape", "ConstantOfShape"])
+def test_shapes_in_the_other_byte_order(op_type, fails):
+    """raw_data is little-endian: a shape written the other way round is astronomically large, and refused."""
+    if op_type == "Reshape":
+        nodes = [models.node("Reshape", ["x", "s"], ["y"], "n")]
+    else:
+        nodes = [models.node("ConstantOfShape", ["s"], ["c"], "n"), models.node("Add", ["x", "c"], ["y"], "add")]
+    made = models.model(nodes, {"x": [4, 4]}, {"y": [4, 4]}, {"s": np.array([4, 4])})
+    made.graph.initializer[0].raw_data = np.array([4, 4], ">i8").tobytes()
+    onnx.save(made, "net.onnx")
+    assert fails(*BASE) == "E89999"
+
+
 @pytest.mark.parametrize(
     ("content", "code"),
     [

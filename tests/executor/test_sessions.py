@@ -77,7 +77,8 @@ def test_every_pair_is_found_again(tmp_path):
     part = part_of(chain(), tmp_path)
     marked = type(part.model)()
     marked.CopyFrom(part.model)
-    count = sessions._mark(marked)
+    count, saturates = sessions._mark(marked)
+    assert not saturates
     # The input's Cast, and one after each convolution but the last, whose result leaves as float32 after its own.
     assert count == len(to_half(part.model)) == 4
     assert not to_half(marked)
@@ -89,7 +90,7 @@ def test_every_pair_is_found_again(tmp_path):
 def test_plain_way_if_a_pair_is_lost(tmp_path, monkeypatch, whole_numbers):
     made = chain()
     compiled = models.convert(made, tmp_path)
-    monkeypatch.setattr(sessions, "_unmark", lambda model, kind: 0)
+    monkeypatch.setattr(sessions, "_unmark", lambda model, kind, saturates: 0)
     np.testing.assert_array_equal(Model(compiled).run([whole_numbers])[0][0], by_hand(whole_numbers, made))
 
 
@@ -116,6 +117,51 @@ def test_a_model_with_tanh_of_its_own(tmp_path):
         {"w": models.random(16, 16, 1, 1, scale=0.3)},
     )
     x = models.random(1, 16, 4, 4)
-    assert sessions._mark(part_of(made, tmp_path).model) == 0
+    assert sessions._mark(part_of(made, tmp_path).model) == (0, False)
     (got,) = models.run(models.convert(made, tmp_path), x)
     np.testing.assert_allclose(got, models.reference(made, x)[0], atol=1e-2)
+
+
+def overflowing():
+    """Convolutions of every fusion (plain, with Relu, with Add and Relu, with Add) whose results leave float16."""
+    nodes = [
+        models.node("Conv", ["x", "w1"], ["c1"], "conv1", kernel_shape=[1, 1]),
+        models.node("Relu", ["c1"], ["r1"], "relu1"),
+        models.node("Conv", ["r1", "w2"], ["c2"], "conv2", kernel_shape=[1, 1]),
+        models.node("Add", ["c2", "x"], ["a2"], "add2"),
+        models.node("Relu", ["a2"], ["r2"], "relu2"),
+        models.node("Conv", ["r2", "w3"], ["c3"], "conv3", kernel_shape=[1, 1]),
+        models.node("Add", ["c3", "r1"], ["a3"], "add3"),
+        models.node("MaxPool", ["a3"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        models.node("Conv", ["p", "w4"], ["c4"], "conv4", kernel_shape=[1, 1]),
+        models.node("Mul", ["c4", "small"], ["y"], "mul"),
+    ]
+    weights = {f"w{n}": np.random.default_rng(n).integers(-2, 3, (32, 32, 1, 1)).astype(np.float32) for n in (1, 2, 3)}
+    weights |= {"w4": np.eye(32, dtype=np.float32)[:, :, None, None], "small": np.array(0.125, np.float32)}
+    return models.model(nodes, {"x": [1, 32, 8, 8]}, {"y": [1, 32, 4, 4]}, weights)
+
+
+@pytest.mark.parametrize("opset", [9, 13])
+def test_saturation_in_the_blocked_layout(opset, tmp_path, monkeypatch):
+    """Where fp16 saturates, both ways give the same numbers, none infinite, and the Clips go into the convolutions."""
+    made = overflowing()
+    made.opset_import[0].version = opset
+    compiled = models.convert(made, tmp_path)
+    x = np.random.default_rng(9).integers(-4000, 4001, (1, 32, 8, 8)).astype(np.float32)
+    kinds = []
+    unmark = sessions._unmark
+
+    def spied(model, *args, **kwargs):
+        count = unmark(model, *args, **kwargs)
+        kinds.extend(node.op_type for node in model.graph.node)
+        return count
+
+    monkeypatch.setattr(sessions, "_unmark", spied)
+    (blocked,) = Model(compiled).run([x])[0]
+    assert kinds.count("Clip") <= 2  # behind the input's Cast, and none behind a convolution
+    assert "ReorderOutput" in kinds
+    monkeypatch.setattr(executor.sessions, "build", sessions.plain)
+    (plain,) = Model(compiled).run([x])[0]
+    np.testing.assert_array_equal(blocked, plain)
+    assert (np.abs(plain) == 65504 / 8).any()
+    assert np.isfinite(plain).all()

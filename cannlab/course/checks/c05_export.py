@@ -333,7 +333,7 @@ EXPORT = Check(
             "open_batch",
             lambda case: axes_of(made(case)) == [[0, 1, 4, 6], [0, 5]],
             holds="the batch is open, in and out, and nothing else",
-            fails="the open axes are not: axis 0 of the input, axis 0 of the output",
+            fails="the open axes are not exactly these two: axis 0 of the input, axis 0 of the output",
             do='Add dynamic_axes={"image": {0: "n"}, "scores": {0: "n"}}.',
         ),
         require(
@@ -920,6 +920,14 @@ GATE = Check(
             what="an operator of com.microsoft passes.",
             why="ONNX Runtime brings operators of its own; ATC has none of that domain.",
             do='Assert that the domain of every node is "" or "ai.onnx".',
+        ),
+        Misconception(
+            "any_output",
+            change('session.run(["scores"], ', "session.run(None, "),
+            missed("an output with another name"),
+            what="a file whose output has another name passes.",
+            why="Nothing asks for the output by its name: run(None, ...) takes every output, whatever it is called.",
+            do='Ask for it: run(["scores"], ...).',
         ),
     ),
 )

@@ -118,7 +118,7 @@ def wanted(name: str, fact: str, test: Callable[[OmModel], bool], do: str) -> Re
         name,
         lambda case: test(made(case, name)),
         holds=f"{name}.om {fact}",
-        fails=f"{name}.om is not there, or is another om than the one that {fact}",
+        fails=f"there is no {name}.om that {fact}",
         do=do,
     )
 
@@ -506,7 +506,7 @@ SHAPES = Check(
             change(FIVE, '"left:-1,1,4,6;right:-1,8"'),
             source(r"[:,]-1"),
             what="the batch is still open.",
-            why="-1 asks for an om of any size, or for gears (lesson 11, to come); the task asks for one batch.",
+            why="-1 asks for an om of any size, or for gears (lesson 11); the task asks for one batch.",
             do="Write the numbers of the task.",
         ),
         Misconception(
@@ -653,6 +653,14 @@ SILENT = Check(
             what="the first command gives the precision twice.",
             why="--precision_mode_v2 is the newer name of --precision_mode; only one of them may be given.",
             do="Keep --precision_mode_v2=origin.",
+        ),
+        Misconception(
+            "cube_in_half",
+            change("--precision_mode_v2=origin", "--precision_mode=force_fp32"),
+            om_where("nine", in_half) & source(r"force_fp32|cube_fp16in_fp32out"),
+            what="the convolution and the linear layer of nine.om read float16.",
+            why="force_fp32 is the old name of cube_fp16in_fp32out: the Cube takes float16 in and gives float32 out.",
+            do="Keep --precision_mode_v2=origin: it leaves the model's types as they are.",
         ),
         Misconception(
             "wrong_one_kept",
