@@ -140,6 +140,18 @@ def _learner(part: str, source: str, name: str = "") -> Iterator[None]:
         raise Stop(_describe(error, part, source, name)) from None
 
 
+def _first_command(line: str) -> list[str]:
+    """The words of a line as a shell splits it, up to a ';' outside quotes, which ends the command."""
+    parts = shlex.shlex(line, posix=True, punctuation_chars=";")
+    parts.whitespace_split = True
+    words: list[str] = []
+    for part in parts:
+        if part and not part.strip(";"):
+            break
+        words.append(part)
+    return words
+
+
 def _missing(name: str) -> Stop:
     return Stop({"type": "NameError", "message": f"no {name}", "part": "name", "name": name, "frames": []})
 
@@ -307,7 +319,7 @@ class Player:
             name = self.job.run["names"][0]
             raise Stop({"type": "", "message": kind, "part": "no_text", "name": name, "frames": []})
         try:
-            words = shlex.split(line, comments=True)
+            words = _first_command(line)
         except ValueError as problem:
             raise Stop(_describe(problem, "quotes", "")) from None
         message["arguments"] = [word[:_MESSAGE] for word in words[:200]]

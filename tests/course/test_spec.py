@@ -248,6 +248,8 @@ COMMAND = Check(
         ("atc --model=m.onnx --soc_version=A", ""),
         ("atc --model=m.onnx", "course.requirement"),
         ("atc --model=n.onnx --soc_version=A", "course.wrong_value"),
+        ("atc --model=m.onnx; --soc_version=A", "course.requirement"),
+        ("atc --model=m.onnx --list='1;2' --soc_version=A; ls", ""),
         ("act --model=m.onnx", "course.command_word"),
         ("", "course.command_word"),
         ("atc --x='open", "course.command_quotes"),

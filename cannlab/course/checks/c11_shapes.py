@@ -28,6 +28,7 @@ from cannlab.course.spec import (
     ends,
     everything_freed,
     exit_status,
+    fault,
     file_made,
     gives,
     got,
@@ -274,6 +275,14 @@ COMMAND = Check(
             do='Write ";".join(f"{h},{w}" for h, w in sizes).',
         ),
         Misconception(
+            "no_quotes",
+            change('="{gears}"', "={gears}"),
+            option("dynamic_image_size", lambda value: ";" not in value) & source(r"';'"),
+            what="the list of gears stands without quotes.",
+            why="Outside quotes a ; ends the command in a shell, so atc sees the first gear only.",
+            do='Put double quotes around the value: --dynamic_image_size="{gears}".',
+        ),
+        Misconception(
             "comma_everywhere",
             change('";".join(f"{h},{w}"', '",".join(f"{h},{w}"'),
             option("dynamic_image_size", lambda value: ";" not in value),
@@ -386,6 +395,14 @@ def next_larger(now: int, asked: int, gears: list[int]) -> int:
     return min(gear for gear in gears if gear > asked)
 
 
+def takes_missing(result: Any, gears: list[int], steps: list[str]) -> bool:
+    """A set of a size that is no gear is said to work."""
+    asked = [[int(word) for word in step.split()[1:2]] for step in steps]
+    return any(
+        size and size[0] not in {0, *gears} and answer == 0 for size, answer in zip(asked, result or [], strict=False)
+    )
+
+
 PREDICT = Check(
     "11_shapes.predict",
     run=read("answers"),
@@ -412,7 +429,7 @@ PREDICT = Check(
         Misconception(
             "rounds_up",
             change("answers.append(145013)", "now = min(g for g in gears if g > int(words[1])); answers.append(0)"),
-            gives(lambda gears, steps: walk(gears, steps, missing=0, after_failure=next_larger)),
+            got(takes_missing),
             what="you let pyACL take the next larger gear by itself.",
             why="A size that is no gear is refused; taking the next larger one, with padding, is the program's work.",
             do="Answer 145013, and keep the gear that was on.",
@@ -563,6 +580,17 @@ SERVE = Check(
             do="Use the largest gear while more images are left than it holds.",
         ),
         Misconception(
+            "last_is_largest",
+            change(
+                "min([g for g in gears if g >= rest] or [max(gears)])",
+                "gears[-1] if rest >= gears[-1] else min(g for g in gears if g >= rest)",
+            ),
+            unmet("gears") & source(r"gears\[(-1|0)\]") & ~source(r"sort"),
+            what="you take the gear at one end of the list for the largest (or smallest).",
+            why="The gears come in no order: the last one may be any of them.",
+            do="Use max(gears) and min(...), or sort the list first.",
+        ),
+        Misconception(
             "largest_that_is_full",
             change(
                 "min([g for g in gears if g >= rest] or [max(gears)])",
@@ -600,6 +628,17 @@ SERVE = Check(
             what="there are more rows than images.",
             why="The buffer is as large as the largest gear; behind your rows lie those of the padding, or old ones.",
             do="Keep the first len(part) rows of each run.",
+        ),
+        Misconception(
+            "float64_padding",
+            change(
+                "model.put(part)",
+                "full = np.zeros((gear, *part.shape[1:]))\n        full[: len(part)] = part\n        model.put(full)",
+            ),
+            source(r"(zeros|ones|empty|full)\(") & ~source(r"float32|dtype"),
+            what="the array with the padding is float64, and the chip reads its bytes as float32.",
+            why="np.zeros makes float64 unless you name a type, and put copies the memory as it is.",
+            do="Write np.zeros(shape, np.float32), or copy part alone.",
         ),
     ),
 )
@@ -720,6 +759,14 @@ PICTURES = Check(
         Misconception(
             "width_first",
             change("where, h, w)", "where, w, h)"),
+            fault("model.no_gear") & source(r"where,\s*w\w*,\s*h"),
+            what="width and height are exchanged in the call that sets the gear.",
+            why="Where the turned pair is a gear too (64 x 96, 96 x 64), the wrong one runs; elsewhere it is 145013.",
+            do="Write ok(acl.mdl.set_dynamic_hw_size(model.id, model.inputs, where, h, w)).",
+        ),
+        Misconception(
+            "size_of_the_picture",
+            change("where, h, w)", "where, height, width)"),
             fault="model.no_gear",
         ),
         Misconception(
@@ -839,6 +886,11 @@ def frequent(requests: Requests, us: Times, k: int) -> list[int]:
     return sorted([*often[: k - 1], max(requests)])
 
 
+def frequent_once(requests: Requests, us: Times, k: int) -> list[int]:
+    """The k - 1 that come most often, and the largest: fewer than k if it is one of them."""
+    return sorted({*sorted(requests, key=lambda size: -requests[size])[: k - 1], max(requests)})
+
+
 def most_frequent(requests: Requests, us: Times, k: int) -> list[int]:
     """Those that come most often, the largest or not."""
     return sorted(sorted(requests, key=lambda size: -requests[size])[:k])
@@ -942,7 +994,7 @@ CHOOSE = Check(
                 "    often = sorted(smaller, key=lambda size: -requests[size])\n"
                 "    return sorted([*often[: k - 1], largest])",
             ),
-            strategy(frequent),
+            strategy(frequent) | strategy(frequent_once),
             what="you take the sizes that come most often, and the largest.",
             why="Two frequent neighbours can share one gear; a rarer size far below the next gear may waste more.",
             do="Compare the total time of whole sets.",

@@ -500,6 +500,16 @@ FILTERS = Check(
             do="Divide by n.",
         ),
         Misconception(
+            "last_sample_on_the_turn",
+            change("np.arange(n)) / n", "np.arange(n)) / (n - 1)"),
+            filters_like(
+                lambda w, n: stacked(np.cos(angles(n) * n / (n - 1)) * w, -np.sin(angles(n) * n / (n - 1)) * w)
+            ),
+            what="the last sample stands at the full turn, where the next wave begins.",
+            why="n samples share one turn: sample t stands at t / n of it, the last one short of the end.",
+            do="Divide by n.",
+        ),
+        Misconception(
             "interleaved",
             change(
                 "np.concatenate([np.cos(angle), -np.sin(angle)])",
@@ -684,6 +694,14 @@ REWRITE = Check(
             what="only the sigmoid is left.",
             why="QuickGelu is x times the sigmoid.",
             do="End with a Mul of x and the sigmoid.",
+        ),
+        Misconception(
+            "float64_alpha",
+            change("np.float32(alpha)", "np.array(alpha)"),
+            sign(lambda attempt: any(has_float64(fixed(case)) for case in attempt.cases)),
+            what="the constant is float64, and Mul does not mix it with float32.",
+            why="numpy makes float64 of a Python number, and ONNX converts nothing by itself.",
+            do="Make it from np.float32(alpha).",
         ),
         Misconception(
             "one_name_for_all",
@@ -950,6 +968,14 @@ CUT = Check(
             do="Collect what nodes behind the refused one read, and keep what was made before it.",
         ),
         Misconception(
+            "not_given_out",
+            change("inputs, [node.input[0], *others])", "inputs, [node.input[0]])"),
+            unmet("what_crosses") & crossing_is(lambda out, into, size: bool(set(into[1:]) - set(out))),
+            what="the second part takes in a tensor that the first does not give out.",
+            why="What crosses has two ends: an output of the first part, and an input of the second.",
+            do="Name the crossing tensors in both lists.",
+        ),
+        Misconception(
             "everything_crosses",
             change(
                 "if t in before and t != node.input[0]]",
@@ -1208,6 +1234,12 @@ def undilate(path):
         ),
     ),
 )
+
+
+def has_float64(data: bytes) -> bool:
+    """A weight is float64 (data type 11)."""
+    model = loaded(data)
+    return model is not None and any(tensor.data_type == 11 for tensor in model.graph.initializer)
 
 
 def dilated(data: bytes) -> bool:
