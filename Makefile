@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
+# One long test for each lesson: spread over the processes, unlike the other files.
+GATES := tests/course/test_course_gates.py
 export OMP_NUM_THREADS ?= 1
 
 .PHONY: setup demo test test-all lab lint bench lock clean
@@ -37,7 +39,8 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not browser" -p no:benchmark tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not browser" -p no:benchmark --ignore $(GATES) tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist load -m "not slow and not browser" -p no:benchmark $(GATES)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -p no:benchmark --nbval --nbval-cell-timeout 60 --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
 
 test-all: test
