@@ -13,6 +13,7 @@ from textwrap import dedent
 from cannlab.acl.binding import is_emulated
 from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import requested_faults
+from cannlab.trace.whole_file import write_whole
 
 _HEAD = """\
 # pyACL: what is emulated
@@ -76,10 +77,7 @@ def main(words: list[str]) -> int:
     """Write the page to the file named, or print it."""
     text = page()
     if words:
-        target = Path(words[0])
-        part = target.with_name(target.name + ".part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(target)
+        write_whole(Path(words[0]), text.encode())
     else:
         print(text, end="")
     return 0

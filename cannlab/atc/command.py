@@ -37,6 +37,7 @@ from cannlab.errors import CannlabError
 from cannlab.machine import custom_ops
 from cannlab.om.model import graphs
 from cannlab.soc import Soc
+from cannlab.trace.whole_file import write_whole
 
 FAILED = 255
 NAME_MAX = 255
@@ -85,7 +86,7 @@ def _run(chosen: Options) -> list[str]:
         _require(chosen, "om", "json")
         target = _checked(chosen["json"], "--json", "")
         text = text_graph.to_json(chosen["om"])
-        _save(lambda: _write_text(target, text), target)
+        _save(lambda: write_whole(target, text.encode()), target)
     elif mode == "6":
         _require(chosen, "om")
         console.say(model_info.text(om.read(chosen["om"])))
@@ -125,7 +126,7 @@ def _write_extras(chosen: Options, made: compiler.Result, log: console.Log) -> N
         name = Path(os.environ.get("DUMP_GRAPH_PATH", ".")) / "ge_proto_00000000_graph_0_Build.txt"
         written.append((name, text_graph.of_json(model_json.om_content(made.om))))
     for path, text in written:
-        _save(partial(_write_text, path, text), path)
+        _save(partial(write_whole, path, text.encode()), path)
     if chosen["export_compile_stat"] != "0":
         try:
             result.write(made.reports)
@@ -249,7 +250,7 @@ def _report(chosen: Options, model: onnx.ModelProto, *, only_failed: bool) -> No
     path = Path(chosen["check_report"])
     if "check_report" not in chosen and folder:
         path = Path(folder) / path
-    _save(lambda: _write_text(path, check_report.text(report)), path)
+    _save(lambda: write_whole(path, check_report.text(report).encode()), path)
 
 
 def _convert_single_ops(chosen: Options, log: console.Log) -> list[str]:
@@ -288,7 +289,7 @@ def _convert_to_json(chosen: Options) -> None:
         text = model_json.of_onnx(model, shapes=chosen["dump_mode"] == "1")
     else:
         text = model_json.of_om(om.read(chosen["om"]))
-    _save(lambda: _write_text(target, text), target)
+    _save(lambda: write_whole(target, text.encode()), target)
 
 
 def _require_framework(chosen: Options) -> None:
@@ -346,13 +347,3 @@ def _save(write: Callable[[], None], path: Path) -> None:
         write()
     except OSError as problem:
         raise atc_error("not_written", path=str(path), reason=problem.strerror or str(problem)) from problem
-
-
-def _write_text(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise

@@ -13,7 +13,8 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises:
         OSError: the folder does not exist or cannot be written, or the disk is full.
     """
-    number, part = tempfile.mkstemp(prefix=path.name + ".", suffix=".part", dir=path.parent)
+    # Not the whole name: one of the greatest length has room for nothing behind it.
+    number, part = tempfile.mkstemp(prefix=path.name[:32] + ".", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(data)

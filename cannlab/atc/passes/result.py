@@ -10,6 +10,7 @@ from typing import Any
 
 from cannlab.atc.passes.registry import GRAPH, UB
 from cannlab.atc.passes.report import Report
+from cannlab.trace.whole_file import write_whole
 
 FILE = "fusion_result.json"
 
@@ -35,10 +36,4 @@ def write(reports: Sequence[Report]) -> None:
     root = os.environ.get("ASCEND_WORK_PATH")
     folder = Path(root) / "FE" / str(os.getpid()) if root else Path()
     folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f"{FILE}.part"
-    try:
-        part.write_text(text(reports), encoding="utf-8")
-        part.replace(folder / FILE)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    write_whole(folder / FILE, text(reports).encode())

@@ -37,9 +37,12 @@ from cannlab.course.spec import (
     got,
     how_many_right,
     near,
+    om_for_chip,
+    option,
     raises,
     read,
     require,
+    says,
     sign,
     source,
     unmet,
@@ -143,21 +146,6 @@ def made_om(case: CaseRun) -> Any:
     return om.read(case.files["digits.om"])
 
 
-def says(text: str) -> Sign:
-    """The console shows this text."""
-    return sign(lambda attempt: any(text in case.printed for case in attempt.cases))
-
-
-def option(name: str, test: Callable[[str], bool]) -> Sign:
-    """The value of an option of the command passes a test."""
-    start = f"--{name}="
-    return sign(
-        lambda attempt: any(
-            word.startswith(start) and test(word[len(start) :]) for case in attempt.cases for word in case.arguments
-        )
-    )
-
-
 ATC_COMMAND = Check(
     "03_model_to_om.atc_command",
     run=command("command", program="atc", files=("digits.om",)),
@@ -166,13 +154,7 @@ ATC_COMMAND = Check(
     must=(
         exit_status(0),
         file_made("digits.om"),
-        require(
-            "soc",
-            lambda case: made_om(case).soc == case.inputs["soc"],
-            holds="digits.om is for the chip that was asked for",
-            fails="digits.om is for another chip, or there is none",
-            do="Give --soc_version the value of the variable soc.",
-        ),
+        om_for_chip("digits.om"),
         require(
             "shape",
             lambda case: list(made_om(case).inputs[0].dims) == case.inputs["dims"],

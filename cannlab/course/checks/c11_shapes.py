@@ -33,6 +33,8 @@ from cannlab.course.spec import (
     gives,
     got,
     how_many_right,
+    om_for_chip,
+    option,
     raises,
     read,
     require,
@@ -195,16 +197,6 @@ def made_om(case: CaseRun) -> OmModel:
     return read_om(case.files["pictures.om"])
 
 
-def option(name: str, test: Callable[[str], bool]) -> Sign:
-    """The value of an option of the command passes a test."""
-    start = f"--{name}="
-    return sign(
-        lambda attempt: any(
-            word.startswith(start) and test(word[len(start) :]) for case in attempt.cases for word in case.arguments
-        )
-    )
-
-
 def has(name: str) -> Sign:
     return option(name, lambda value: True)
 
@@ -227,13 +219,7 @@ COMMAND = Check(
     must=(
         exit_status(0),
         file_made("pictures.om"),
-        require(
-            "soc",
-            lambda case: made_om(case).soc == case.inputs["soc"],
-            holds="pictures.om is for the chip that was asked for",
-            fails="pictures.om is for another chip, or there is none",
-            do="Give --soc_version the value of the variable soc.",
-        ),
+        om_for_chip("pictures.om"),
         require(
             "batch",
             lambda case: list(made_om(case).inputs[0].dims[:2]) == [case.inputs["batch"], case.inputs["channels"]],

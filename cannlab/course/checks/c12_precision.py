@@ -33,9 +33,12 @@ from cannlab.course.spec import (
     gives,
     got,
     how_many_right,
+    om_for_chip,
+    option,
     raises,
     read,
     require,
+    says,
     sign,
     slow,
     source,
@@ -399,27 +402,6 @@ def as_listed(case: CaseRun) -> bool:
     return made_types(case) == listed_types(inputs["model"].data, inputs["lists"].data, inputs["soc"])
 
 
-def for_chip(case: CaseRun) -> bool:
-    from cannlab import om
-
-    return bool(om.read(case.files["net.om"]).soc == case.inputs["soc"])
-
-
-def option(name: str, test: Callable[[str], bool] = lambda value: True) -> Sign:
-    """The command has this option, and its value passes a test."""
-    start = f"--{name}="
-    return sign(
-        lambda attempt: any(
-            word.startswith(start) and test(word[len(start) :]) for case in attempt.cases for word in case.arguments
-        )
-    )
-
-
-def says(text: str) -> Sign:
-    """The console shows this text."""
-    return sign(lambda attempt: any(text in case.printed for case in attempt.cases))
-
-
 MODE = "--precision_mode=allow_mix_precision"
 V1 = frozenset(("allow_mix_precision", "allow_mix_precision_fp16"))
 
@@ -431,13 +413,7 @@ COMMAND = Check(
     must=(
         exit_status(0),
         file_made("net.om"),
-        require(
-            "soc",
-            for_chip,
-            holds="net.om is for the chip that was asked for",
-            fails="net.om is for another chip, or there is none",
-            do="Give --soc_version the value of the variable soc.",
-        ),
+        om_for_chip("net.om"),
         require(
             "types",
             as_listed,

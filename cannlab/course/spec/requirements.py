@@ -286,6 +286,23 @@ def file_made(name: str) -> Requirement:
     return ask
 
 
+def om_for_chip(name: str) -> Requirement:
+    """The om of this file is for the chip in the input ``soc``. Name: "soc"."""
+
+    def built_for(case: CaseRun) -> bool:
+        from cannlab import om
+
+        return bool(om.read(case.files[name]).soc == case.inputs["soc"])
+
+    return require(
+        "soc",
+        built_for,
+        holds=f"{name} is for the chip that was asked for",
+        fails=f"{name} is for another chip, or there is none",
+        do="Give --soc_version the value of the variable soc.",
+    )
+
+
 def simulated_time(case: CaseRun) -> int:
     """Simulated ns from the first call to the last end, host and device; a replayed kernel's time if there is one."""
     if case.replay_ns is not None:

@@ -41,6 +41,21 @@ def sign(ask: Callable[[Attempt], bool]) -> Sign:
     return Sign(ask)
 
 
+def option(name: str, test: Callable[[str], bool] = lambda value: True) -> Sign:
+    """The command has this option, and its value passes a test."""
+    start = f"--{name}="
+    return Sign(
+        lambda attempt: any(
+            word.startswith(start) and test(word[len(start) :]) for case in attempt.cases for word in case.arguments
+        )
+    )
+
+
+def says(text: str) -> Sign:
+    """The console shows this text."""
+    return Sign(lambda attempt: any(text in case.printed for case in attempt.cases))
+
+
 def gives(wrong: Callable[..., Any], compare: Compare | None = None) -> Sign:
     """Every result is what this wrong formula gives; ``wrong(**inputs)``. At least one case must have failed."""
     how = compare or exact(dtype=False)
