@@ -401,7 +401,7 @@ def test_run_interrupted_from_outside(program: Write, tmp_path: Path) -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "up\n"
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=120)
     assert child.returncode == 130
     assert "Traceback" not in err
 

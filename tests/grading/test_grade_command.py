@@ -54,7 +54,7 @@ def test_an_interrupted_grading_goes_on_and_gives_the_same_files(
     out = tmp_path / "out"
     process = _start(whole, out)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     if number is signal.SIGINT:
         assert process.returncode == 130
         assert "--resume" in errors
