@@ -36,7 +36,12 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _start(whole: Path, out: Path) -> subprocess.Popen[str]:
     words = ["grade", str(whole / "class"), "--out", str(out), "--jobs", "1", "--seed", "abc"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "cannlab", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "cannlab", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background lets its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 60
     journal = out / ".grading.journal"
