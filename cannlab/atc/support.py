@@ -78,6 +78,7 @@ STANDS_FOR = {
     "LayerNorm": "LayerNormalization",
     "AddLayerNorm": "LayerNormalization",
     "Gelu": "Erf",
+    "Sigmoid": "Sigmoid",
     "SoftmaxV2": "Softmax",
     "BNInfer": "BatchNormalization",
     "ConfusionTransposeD": "Transpose",
