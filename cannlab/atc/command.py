@@ -203,7 +203,7 @@ def _request(chosen: Options, log: console.Log) -> compiler.Request:
         input_fp16_nodes=chosen["input_fp16_nodes"],
         precision_mode=mode,
         weight_clip=chosen["is_weight_clip"] == "1",
-        switches=_switches(chosen),
+        switches=_switches(chosen, log),
         command=chosen.command,
         dynamic=_dynamic(chosen),
         aipp=_aipp(chosen),
@@ -259,11 +259,13 @@ def _lists(chosen: Options, mode: str, soc: Soc, log: console.Log) -> Lists | No
     return lists
 
 
-def _switches(chosen: Options) -> switches.Switches:
+def _switches(chosen: Options, log: console.Log) -> switches.Switches:
     """Which passes run: the switch file and the switches on the command line; at O1 only what models need."""
     if chosen["oo_level"] == "O1":
         return switches.OFF
     found = switches.read(chosen["fusion_switch_file"])
+    for text in found.misplaced:
+        log("warning", text)
     return switches.Switches({**found.named, **switches.inline(chosen["optimization_switch"]).named}, found.everything)
 
 
