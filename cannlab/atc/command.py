@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +17,17 @@ from cannlab.atc import (
     aipp_config,
     check_report,
     compiler,
+    compression,
     console,
     gears,
+    hw_layout,
+    kernel_files,
+    kernel_modes,
     model_info,
     model_json,
     node_precision,
     options,
+    original_model,
     parse,
     precision,
     single_ops,
@@ -35,6 +41,7 @@ from cannlab.atc.passes import result, switches
 from cannlab.atc.precision_lists import Lists
 from cannlab.errors import CannlabError
 from cannlab.machine import custom_ops
+from cannlab.om import external
 from cannlab.om.model import graphs
 from cannlab.soc import Soc
 from cannlab.trace.whole_file import write_whole
@@ -102,6 +109,9 @@ def _convert(chosen: Options, log: console.Log) -> list[str]:
     _require(chosen, "output")
     request = _request(chosen, log)
     compiler.plan(request)
+    debug = kernel_files.read_config(chosen["op_debug_config"])
+    for text in debug.warnings:
+        log("warning", text)
     target = _target(chosen["output"])
     try:
         made = compiler.compile_model(_load(chosen, log), request, log)
@@ -109,19 +119,34 @@ def _convert(chosen: Options, log: console.Log) -> list[str]:
         _report(chosen, source.load(chosen["model"], chosen["framework"]), only_failed=True)
         raise
     target = _named_for_host(chosen, made.om, target)
-    _save(lambda: om.write(made.om, target), target)
+    written = _stored(chosen, made.om, target)
+    _save(lambda: om.write(written, target), target)
     log("info", f"wrote {target.name}")
-    _write_extras(chosen, made, log)
+    _write_extras(chosen, made, debug, log)
     lines = [model_info.text(made.om)] if chosen["display_model_info"] == "1" else []
     return [*lines, console.SUCCESS, *(console.warning_line(item) for item in made.warnings)]
 
 
-def _write_extras(chosen: Options, made: compiler.Result, log: console.Log) -> None:
-    """The files beside the om: pass statistics, descriptions of kernels, the dumped graph."""
+def _stored(chosen: Options, made: om.OmModel, target: Path) -> om.OmModel:
+    """The om as the options want it in its files."""
+    compressed = options.table()["enable_attr_compression"].present and chosen.flag("enable_attr_compression")
+    stored = replace(made, compressed=compressed)
+    where = chosen["external_weight"]
+    return (
+        stored if where == "0" else external.outside(stored, f"{target.stem}_weight_combined" if where == "2" else "")
+    )
+
+
+def _write_extras(chosen: Options, made: compiler.Result, debug: kernel_files.DebugConfig, log: console.Log) -> None:
+    """The files beside the om: pass statistics, descriptions of kernels, the dumped graph, the original model."""
     written: list[tuple[Path, str]] = []
-    if chosen["op_debug_level"] != "0":
-        folder = Path(chosen["debug_dir"] or ".") / "kernel_meta"
-        written += [(folder / name, text) for name, text in model_json.kernels(made.om).items()]
+    kernels = kernel_files.compiled(made.om, chosen, debug)
+    folder = Path(chosen["debug_dir"] or ".") / kernel_files.FOLDER
+    written += [(folder / name, text) for name, text in kernels.kept.items()]
+    if chosen["op_compiler_cache_mode"] != "disable" and kernels.cached:
+        _cache(chosen, kernels, made.om.soc, log)
+    if chosen.flag("save_original_model"):
+        _save_original(chosen, made.om.soc, log)
     if text_graph.wanted():
         name = Path(os.environ.get("DUMP_GRAPH_PATH", ".")) / "ge_proto_00000000_graph_0_Build.txt"
         written.append((name, text_graph.of_json(model_json.om_content(made.om))))
@@ -132,6 +157,27 @@ def _write_extras(chosen: Options, made: compiler.Result, log: console.Log) -> N
             result.write(made.reports)
         except OSError as problem:
             log("warning", f"{result.FILE} could not be written: {problem.strerror}")
+
+
+def _cache(chosen: Options, kernels: kernel_files.Kernels, soc: str, log: console.Log) -> None:
+    """``--op_compiler_cache_mode``."""
+    folder = Path(chosen["op_compiler_cache_dir"] or Path.home() / "atc_data")
+    empty = chosen["op_compiler_cache_mode"] == "force"
+    try:
+        found, new = kernel_files.cache(kernels, folder, soc, empty=empty)
+    except OSError as problem:
+        raise atc_error("not_written", path=str(folder), reason=problem.strerror or str(problem)) from problem
+    log("info", f"{found} kernels taken from the cache, {new} compiled")
+
+
+def _save_original(chosen: Options, soc: str, log: console.Log) -> None:
+    """``--save_original_model``: what goes wrong with it does not stop the conversion."""
+    target = Path(f"{chosen['output']}_original.om")
+    try:
+        model = source.load(chosen["model"], chosen["framework"])
+        om.write(original_model.make(model, soc, chosen.command), target)
+    except (OSError, ValueError) as problem:
+        log("warning", f"{target.name} could not be written: {problem}")
 
 
 def _load(chosen: Options, log: console.Log) -> onnx.ModelProto:
@@ -145,7 +191,9 @@ def _request(chosen: Options, log: console.Log) -> compiler.Request:
     if chosen["precision_mode"] and chosen["precision_mode_v2"]:
         raise atc_error("exclusive", first="--precision_mode", second="--precision_mode_v2")
     soc = _soc(chosen["soc_version"])
+    chosen.require_chip(soc.short, soc.name)
     mode = precision.mode(chosen["precision_mode"], chosen["precision_mode_v2"], soc)
+    compression.check(chosen["compression_optimize_conf"], mode)
     return compiler.Request(
         soc=soc,
         input_shape=chosen["input_shape"],
@@ -155,7 +203,7 @@ def _request(chosen: Options, log: console.Log) -> compiler.Request:
         input_fp16_nodes=chosen["input_fp16_nodes"],
         precision_mode=mode,
         weight_clip=chosen["is_weight_clip"] == "1",
-        switches=_switches(chosen),
+        switches=_switches(chosen, log),
         command=chosen.command,
         dynamic=_dynamic(chosen),
         aipp=_aipp(chosen),
@@ -165,6 +213,22 @@ def _request(chosen: Options, log: console.Log) -> compiler.Request:
         reuse_memory=chosen["disable_reuse_memory"] == "0",
         small_channel=chosen["enable_small_channel"] == "1",
         order=chosen["topo_sorting_mode"],
+        modes=_modes(chosen),
+        hw_inputs=hw_layout.asked(chosen["is_input_adjust_hw_layout"]),
+        hw_outputs=hw_layout.asked(chosen["is_output_adjust_hw_layout"]),
+        sparse=chosen.flag("sparsity"),
+        fold_constants=chosen.flag("oo_constant_folding"),
+        drop_branches=chosen.flag("oo_dead_code_elimination"),
+        vector_only=chosen["core_type"] == "VectorCore",
+    )
+
+
+def _modes(chosen: Options) -> kernel_modes.KernelModes:
+    return kernel_modes.read(
+        chosen["op_precision_mode"],
+        chosen["op_select_implmode"],
+        chosen["optypelist_for_implmode"],
+        chosen["allow_hf32"],
     )
 
 
@@ -195,11 +259,13 @@ def _lists(chosen: Options, mode: str, soc: Soc, log: console.Log) -> Lists | No
     return lists
 
 
-def _switches(chosen: Options) -> switches.Switches:
+def _switches(chosen: Options, log: console.Log) -> switches.Switches:
     """Which passes run: the switch file and the switches on the command line; at O1 only what models need."""
     if chosen["oo_level"] == "O1":
         return switches.OFF
     found = switches.read(chosen["fusion_switch_file"])
+    for text in found.misplaced:
+        log("warning", text)
     return switches.Switches({**found.named, **switches.inline(chosen["optimization_switch"]).named}, found.everything)
 
 
@@ -211,6 +277,8 @@ def _chip(chosen: Options, soc: Soc) -> dict[str, int]:
             known = f"1 to {soc.ai_cores} on {soc.name}"
             raise atc_error("bad_value", option="--aicore_num", value=count, known=known)
         found["cores"] = count
+    if chosen["core_type"] == "VectorCore":
+        found["cores"] = min(found.get("cores", soc.vector_cores), soc.vector_cores)
     if chosen["buffer_optimize"] == "off_optimize":
         found["l2"] = 0
     return found
@@ -257,6 +325,7 @@ def _convert_single_ops(chosen: Options, log: console.Log) -> list[str]:
     """``--singleop``: an om for each described operator, in the folder that ``--output`` names."""
     _require(chosen, "output")
     soc = _soc(chosen["soc_version"])
+    chosen.require_chip(soc.short, soc.name)
     folder = Path(chosen["output"])
     if folder.exists() and not folder.is_dir():
         raise atc_error("no_folder", option="--output", path=str(folder), reason=f"{folder.name} is a file")
@@ -270,6 +339,7 @@ def _convert_single_ops(chosen: Options, log: console.Log) -> list[str]:
             precision_mode=mode,
             weight_clip=chosen["is_weight_clip"] == "1",
             command=chosen.command,
+            modes=_modes(chosen),
         )
         target = _checked(str(folder / op.file_name), "--output", ".om")
         made.append((target, compiler.compile_model(single_ops.to_onnx(op), request, log)))

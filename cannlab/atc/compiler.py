@@ -14,10 +14,25 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from cannlab import __version__
-from cannlab.atc import aipp_config, engines, gears, order, outputs, parse, precision, settle, shapes, support, tasks
+from cannlab.atc import (
+    aipp_config,
+    engines,
+    gears,
+    hw_layout,
+    implementations,
+    order,
+    outputs,
+    parse,
+    precision,
+    settle,
+    shapes,
+    support,
+    tasks,
+)
 from cannlab.atc.errors import AtcError, atc_error
 from cannlab.atc.gears import Gears
 from cannlab.atc.graph import Graph
+from cannlab.atc.kernel_modes import KernelModes
 from cannlab.atc.node_precision import Overrides
 from cannlab.atc.passes import constant_folding, gemm, registry, remove_identity, transposes
 from cannlab.atc.passes.report import Effect, Report, merged
@@ -52,6 +67,13 @@ class Request:
         reuse_memory: False with ``--disable_reuse_memory=1``.
         small_channel: ``--enable_small_channel``.
         order: ``--topo_sorting_mode``.
+        modes: ``--op_precision_mode`` and its kin.
+        hw_inputs: ``--is_input_adjust_hw_layout``: a bool for each name in ``input_fp16_nodes``.
+        hw_outputs: ``--is_output_adjust_hw_layout``: a bool for each name in ``out_nodes``.
+        sparse: ``--sparsity``.
+        fold_constants: False with ``--oo_constant_folding=false``.
+        drop_branches: False with ``--oo_dead_code_elimination=false``.
+        vector_only: ``--core_type=VectorCore``.
     """
 
     soc: Soc
@@ -72,6 +94,13 @@ class Request:
     reuse_memory: bool = True
     small_channel: bool = False
     order: str = ""
+    modes: KernelModes = field(default_factory=KernelModes)
+    hw_inputs: tuple[bool, ...] = ()
+    hw_outputs: tuple[bool, ...] = ()
+    sparse: bool = False
+    fold_constants: bool = True
+    drop_branches: bool = True
+    vector_only: bool = False
 
     @property
     def half_inputs(self) -> tuple[str, ...]:
@@ -209,10 +238,12 @@ def _steps(
     half = frozenset(request.half_inputs)
     aipp = aipp_config.insert(graph, request.aipp, soc, half_inputs=half, images=images)
     declared = _declared(graph, request)
-    reports = _prepare(graph, shapes.references(wanted), soc, plugins, log, may_open=not gear)
+    layouts = hw_layout.insert(graph, request, declared)
+    reports = _prepare(graph, shapes.references(wanted), soc, plugins, log, request, may_open=not gear)
     for part in graph.walk():
         order.sort(part, request.order)
     reports += _fuse(graph, registry.GRAPH, request, family, log)
+    _implement(graph, request, family, log)
     lowering = precision.lower(
         graph,
         request.precision_mode,
@@ -227,14 +258,17 @@ def _steps(
         log("warning", f"weight {name} was clipped to the range of float16")
     for name in lowering.unused:
         log("warning", f"{name}, named in --keep_dtype or --customize_dtypes, is no operator of the model")
+    products = sum(implementations.hf32(part, request.modes) for part in list(graph.walk()))
+    if products:
+        log("info", f"{products} products of float32 read HF32")
     reports += _fuse(graph, registry.UB, request, family, log)
-    placement = engines.place(graph, family, soc.name, split=soc.split)
-    found = tasks.build(graph, placement, soc, small_channel=request.small_channel)
+    placement = engines.place(graph, family, soc.name, split=soc.split, vector_only=request.vector_only)
+    found = tasks.build(graph, placement, soc, small_channel=request.small_channel, sparse=request.sparse)
     log("info", f"{len(found)} operators to run")
     variant = Variant(
         values=gear,
-        inputs=_inputs(graph, aipp, request),
-        outputs=_outputs(graph),
+        inputs=_inputs(graph, aipp, request, layouts),
+        outputs=_outputs(graph, layouts),
         tasks=found,
         graph_bytes=_graph(graph, weights).SerializeToString(deterministic=True),
     )
@@ -256,6 +290,20 @@ def _fuse(graph: Graph, kind: str, request: Request, family: str, log: Callable[
     return reports
 
 
+def _implement(graph: Graph, request: Request, family: str, log: Callable[[str, str], None]) -> None:
+    """Put in what the kernels' modes compute otherwise."""
+    for text in request.modes.ignored:
+        log("warning", f"{text} in --op_precision_mode is no mode of a kernel and is passed over")
+    for name in request.modes.unused(graph):
+        log("warning", f"{name}, named in --op_precision_mode, is no operator of the model")
+    taken = graph.names()
+    for part in list(graph.walk()):
+        w = Wiring(part, family, taken)
+        for name in implementations.apply(w, request.modes):
+            log("info", f"{name} computes in the steps of its kernel's mode")
+        w.commit()
+
+
 def _declared(graph: Graph, request: Request) -> dict[str, int]:
     """Types of inputs and outputs that the options ask for."""
     outputs.select(graph, request.out_nodes)
@@ -275,13 +323,14 @@ def _prepare(
     soc: Soc,
     plugins: Plugins,
     log: Callable[[str, str], None],
+    request: Request,
     *,
     may_open: bool,
 ) -> list[Report]:
     """Infer shapes, apply the plugins' rules, and leave only operators that run."""
     graph.drop_dead()
     named = _names(graph)
-    settle.settle(graph, plugins)
+    settle.settle(graph, plugins, fold_floats=request.fold_constants, choose=request.drop_branches)
     folded = sorted(named - _names(graph))
     parts = list(graph.walk())
 
@@ -406,12 +455,14 @@ def _om(made: list[_Compiled], shown: _Compiled, planned: Gears | None, request:
 def _merged(tensors: tuple[OmTensor, ...], stated: shapes.Dims) -> OmTensor:
     """An input of a model with gears: -1 where the command says so or the gears differ, the size of the largest."""
     by_dim = list(zip(*(tensor.dims for tensor in tensors), strict=True))
-    is_open = [low != high for low, high in stated] or [False] * len(by_dim)
+    is_open = [low != high for low, high in stated]
+    if len(is_open) != len(by_dim):  # AIPP and NC1HWC0 have dimensions of their own
+        is_open = [False] * len(by_dim)
     dims = tuple(-1 if left or len(set(sizes)) > 1 else sizes[0] for left, sizes in zip(is_open, by_dim, strict=True))
     return replace(tensors[0], dims=dims, stated=max(tensor.size for tensor in tensors))
 
 
-def _inputs(graph: Graph, aipp: Mapping[str, Any], request: Request) -> tuple[OmTensor, ...]:
+def _inputs(graph: Graph, aipp: Mapping[str, Any], request: Request, layouts: frozenset[str]) -> tuple[OmTensor, ...]:
     stated = FORMATS.get(request.input_format, Format.NCHW)
     wanted = shapes.parse(request.input_shape) if graph.open else {}
     if graph.open and request.dynamic.get("range"):
@@ -425,6 +476,7 @@ def _inputs(graph: Graph, aipp: Mapping[str, Any], request: Request) -> tuple[Om
             found.append(OmTensor(name, dtype, format, tuple(info["dims"]), info["size"]))
             continue
         format = stated if len(dims) >= 4 and not name.startswith(DATA_INPUT) else Format.ND
+        format = Format.NC1HWC0 if name in layouts else format
         ranges = wanted.get(name, ())
         if ranges and not shapes.is_fixed(ranges):
             open_dims = tuple(low if low == high else -1 for low, high in ranges)
@@ -434,12 +486,13 @@ def _inputs(graph: Graph, aipp: Mapping[str, Any], request: Request) -> tuple[Om
     return tuple(found)
 
 
-def _outputs(graph: Graph) -> tuple[OmTensor, ...]:
+def _outputs(graph: Graph, layouts: frozenset[str]) -> tuple[OmTensor, ...]:
     found = []
     for name in graph.outputs:
         dims = tuple(-1 if dim is None else dim for dim in graph.fixed_dims(name))
         ranges = tuple((0, -1) if dim < 0 else (dim, dim) for dim in dims) if -1 in dims else ()
-        found.append(OmTensor(_output_name(graph, name), graph.known_type(name).acl, Format.ND, dims, -1, ranges))
+        format = Format.NC1HWC0 if name in layouts else Format.ND
+        found.append(OmTensor(_output_name(graph, name), graph.known_type(name).acl, format, dims, -1, ranges))
     return tuple(found)
 
 

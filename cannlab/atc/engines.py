@@ -30,7 +30,7 @@ class Placement:
     warnings: list[Diagnosis] = field(default_factory=list)
 
 
-def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement:
+def place(graph: Graph, family: str, soc_name: str, *, split: bool, vector_only: bool = False) -> Placement:
     """Find a kernel for every node, in the types that the graph has now.
 
     Args:
@@ -38,16 +38,19 @@ def place(graph: Graph, family: str, soc_name: str, *, split: bool) -> Placement
         family: the chip's family in the support table.
         soc_name: the chip, for messages.
         split: True if the vector units are cores of their own.
+        vector_only: only vector cores may be used (``--core_type=VectorCore``).
 
     Raises:
-        AtcError: rules ``atc.kernel_types``, ``atc.no_engine`` for each node that nothing runs,
+        AtcError: rules ``atc.vector_core``, ``atc.kernel_types``, ``atc.no_engine`` for each node that nothing runs,
             ``atc.kernel_not_emulated``.
     """
     found = Placement()
     refused: list[Diagnosis] = []
     for w in map(Wiring, graph.walk()):
         for node in w.nodes():
-            _place(w, node, found, refused, family, soc_name, split=split)
+            if vector_only and node.op_type in support.CUBE and not node.inner:
+                refused.append(diagnose("atc.vector_core", name=node.name, op_type=node.op_type))
+            _place(w, node, found, refused, family, soc_name, split=split or vector_only)
     refused += [] if refused else _not_to_be_run(graph)
     if refused:
         raise AtcError(refused)

@@ -17,6 +17,7 @@ def text(model: OmModel) -> str:
     # A model with gears holds a graph and a task list for each.
     every = model.variants or (model,)
     graphs = sum(len(one.graph_bytes) for one in every)
+    inside = 0 if model.external else model.weight_size
     tasks = sum(len(json.dumps([task.to_json() for task in one.tasks], separators=(",", ":"))) for one in every)
     return "\n".join(
         [
@@ -26,7 +27,7 @@ def text(model: OmModel) -> str:
             f"framework_type[{FRAMEWORKS[model.framework]}].",
             f"resource info: memory_size[{model.work_size} B], weight_size[{model.weight_size} B], "
             "stream_num[1], event_num[0].",
-            f"om       info: modeldef_size[{graphs} B], weight_data_size[{model.weight_size} B], "
+            f"om       info: modeldef_size[{graphs} B], weight_data_size[{inside} B], "
             f"tbe_kernels_size[0 B], cust_aicpu_kernel_store_size[0 B], task_info_size[{tasks} B], so_store_size[0 B].",
             END,
         ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import onnx
@@ -59,10 +60,18 @@ def om_content(model: OmModel) -> dict[str, Any]:
                 "name": model.name,
                 "input": [_tensor(tensor) for tensor in model.inputs],
                 "output": [_tensor(tensor) for tensor in model.outputs],
-                "op": [_op(task) for task in model.tasks],
+                "op": _originals(model) if model.original else [_op(task) for task in model.tasks],
             }
         ],
     }
+
+
+def _originals(model: OmModel) -> list[dict[str, Any]]:
+    """The nodes of a model that is not compiled."""
+    return [
+        {"name": node.name, "type": node.op_type, "input": list(node.input), "output": list(node.output)}
+        for node in model.graph().graph.node
+    ]
 
 
 def _op(task: Task) -> dict[str, Any]:
@@ -76,14 +85,17 @@ def _op(task: Task) -> dict[str, Any]:
     }
 
 
-def kernels(model: OmModel) -> dict[str, str]:
-    """A description of each kernel by file name (``--op_debug_level``): there is no machine code behind it."""
-    found = {}
-    for number, task in enumerate(model.tasks):
-        name = re.sub(r"[^\w.-]+", "_", task.name)[:100]
-        cost = {key: value for key, value in task.to_json()["cost"].items() if value}
-        found[f"{number:04d}_{name}.json"] = json.dumps({**_op(task), "cost": cost}, indent=2) + "\n"
-    return found
+def kernel(task: Task, number: int, settings: Mapping[str, list[str]]) -> tuple[str, str]:
+    """File name and text of the description of a kernel: there is no machine code behind it.
+
+    Args:
+        number: its position in the task list. settings: what it was compiled with.
+    """
+    name = re.sub(r"[^\w.-]+", "_", task.name)[:100]
+    cost = {key: value for key, value in task.to_json()["cost"].items() if value}
+    described = _op(task)
+    described["attr"] += [_attr(key, value) for key, value in settings.items()]
+    return f"{number:04d}_{name}.json", json.dumps({**described, "cost": cost}, indent=2) + "\n"
 
 
 def _attr(key: str, value: str | list[str]) -> dict[str, Any]:

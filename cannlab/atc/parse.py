@@ -31,7 +31,8 @@ def parse(model: onnx.ModelProto, notes: list[Diagnosis]) -> Graph:
 
     Raises:
         AtcError: rules ``atc.domain_versions``, ``atc.no_inputs``, ``atc.no_outputs``, ``atc.duplicate_name``,
-            ``atc.no_parser``, ``atc.no_domain``, ``atc.bad_tensor``, ``atc.type_not_emulated``, ``atc.bad_data``,
+            ``atc.no_parser``, ``atc.no_parser_opset``, ``atc.no_parser_quantised``, ``atc.no_domain``,
+            ``atc.bad_tensor``, ``atc.type_not_emulated``, ``atc.bad_data``,
             ``atc.dangling``, ``atc.operator_not_emulated``, ``atc.sparse_initializer``.
     """
     opsets = _opsets(model)
@@ -106,9 +107,9 @@ class _Parser:
         version = self.opsets[domain]
         if support.has_parser(domain, node.op_type, version):
             return []
-        advice = support.advice(domain, node.op_type, version)
+        rule, advice = support.unparsed(domain, node.op_type)
         key = f"{domain}::{version}::{node.op_type}"
-        return [diagnose("atc.no_parser", name=node.name, key=key, advice=advice)]
+        return [diagnose(f"atc.{rule}", name=node.name, key=key, advice=advice)]
 
     def graph(self, source: onnx.GraphProto, prefix: str) -> tuple[Graph, dict[str, str]]:
         """A graph, and the tensors of the graphs around it that it reads, each with a node that reads it.

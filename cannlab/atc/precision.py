@@ -54,7 +54,8 @@ FLOAT_INPUTS: dict[str, frozenset[int]] = {
 
 FLOAT_INSIDE = frozenset(("AddLayerNorm", "Gelu", "LayerNorm", "SoftmaxV2"))
 """Operators that a pass composes of several nodes and that compute in float32 from what they read to what they write:
-their small constants (an epsilon) are attributes and keep their values. By GE type."""
+their small constants (an epsilon) are attributes and keep their values. By GE type. Not so where the kernel's mode
+stores each step (``implementations``)."""
 
 
 class Compute(Enum):
@@ -277,7 +278,9 @@ class _Lowerer:
         return False
 
     def lower_node(self, node: Node, compute: Compute, written: Compute) -> None:
-        inside = node.kernel in FLOAT_INSIDE and compute in (Compute.HALF, Compute.BF16)
+        # Steps that are stored are stored in float16 only; of bfloat16 every kernel makes float32.
+        inside = compute in (Compute.HALF, Compute.BF16) and (node.rounds or node.kernel in FLOAT_INSIDE)
+        inside = inside and not (node.rounds and compute is Compute.HALF)
         originals = list(node.inputs)
         node.inputs = [self.value.get(name, name) for name in node.inputs]
         if inside and node.op_type != "Cast":

@@ -12,12 +12,14 @@ from cannlab.atc.passes import constant_folding
 from cannlab.atc.plugins.check import Plugins
 
 
-def settle(graph: Graph, plugins: Plugins | None) -> None:
+def settle(graph: Graph, plugins: Plugins | None, *, fold_floats: bool = True, choose: bool = True) -> None:
     """Settle a graph and its branches.
 
     Args:
         graph: with the types of its inputs.
         plugins: whose rules are applied; None for none.
+        fold_floats: fold constants of every type; False leaves operators that give floats (shapes must be known).
+        choose: put the branch that is taken in the place of an If whose condition is constant.
 
     Raises:
         AtcError: rules of the plugins and of shape inference.
@@ -27,9 +29,9 @@ def settle(graph: Graph, plugins: Plugins | None) -> None:
         graph.infer()
         while plugins is not None and plugins.settle(graph):
             graph.infer()
-        if constant_folding.fold(graph) | _choose_branches(graph):
+        if constant_folding.fold(graph, floats=fold_floats) | (choose and _choose_branches(graph)):
             graph.drop_dead()
-        elif not _settle_branches(graph, plugins, settled):
+        elif not _settle_branches(graph, plugins, settled, fold_floats=fold_floats, choose=choose):
             break
     graph.drop_dead()
 
@@ -51,7 +53,9 @@ def _choose_branches(graph: Graph) -> bool:
     return bool(found)
 
 
-def _settle_branches(graph: Graph, plugins: Plugins | None, settled: set[str]) -> bool:
+def _settle_branches(
+    graph: Graph, plugins: Plugins | None, settled: set[str], *, fold_floats: bool, choose: bool
+) -> bool:
     """Settle the branches of the first If whose inputs have types; False if there is none left."""
     for node in graph.nodes:
         if not node.branches or node.name in settled:
@@ -62,7 +66,7 @@ def _settle_branches(graph: Graph, plugins: Plugins | None, settled: set[str]) -
         for branch in node.branches.values():
             for inner, outer in zip(branch.inputs, node.inputs[1:], strict=True):
                 branch.types[inner] = graph.types[outer]
-            settle(branch, plugins)
+            settle(branch, plugins, fold_floats=fold_floats, choose=choose)
         settled.add(node.name)
         return True
     return False

@@ -78,6 +78,7 @@ STANDS_FOR = {
     "LayerNorm": "LayerNormalization",
     "AddLayerNorm": "LayerNormalization",
     "Gelu": "Erf",
+    "Sigmoid": "Sigmoid",
     "SoftmaxV2": "Softmax",
     "BNInfer": "BatchNormalization",
     "ConfusionTransposeD": "Transpose",
@@ -99,20 +100,21 @@ def has_parser(domain: str, op_type: str, opset: int) -> bool:
     return (known is not None and opset in known.opsets) or custom_ops.find(domain, op_type, opset) is not None
 
 
-def advice(domain: str, op_type: str, opset: int) -> str:
-    """What to do about an operator without a parser."""
+def unparsed(domain: str, op_type: str) -> tuple[str, str]:
+    """The rule that an operator without a parser breaks, without its area, and what to do about it."""
     known = find(domain, op_type)
     if known is not None:
         low, high = min(known.opsets), max(known.opsets)
-        return f"{op_type} is known at opset {low} to {high}: export the model with opset_version=11, 13 or 17."
+        do = f"{op_type} is known at opset {low} to {high}: export the model with opset_version=11, 13 or 17."
+        return "no_parser_opset", do
     if domain == "ai.onnx" and any(key.lower() == op_type.lower() for key in table()):
-        return "the letters of the type differ from the registered one: rename the node's type."
+        return "no_parser", "the letters of the type differ from the registered one: rename the node's type."
     if "Quantize" in op_type or op_type.startswith("QLinear"):
-        return (
+        return "no_parser_quantised", (
             "convert the float32 model instead. The toolkit's own compression tool (AMCT) quantises it: "
             "its models hold AscendQuant and AscendDequant, which ATC takes."
         )
-    return (
+    return "no_parser", (
         "replace it by standard operators, cut it out of the graph, "
         "or register a kernel for it (cannlab.ascendc.custom_operator.custom_operator)."
     )

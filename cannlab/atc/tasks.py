@@ -10,7 +10,9 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from math import prod
 
-from cannlab.atc import engines, support
+import numpy as np
+
+from cannlab.atc import engines, hw_layout, support
 from cannlab.atc.engines import Placement
 from cannlab.atc.graph import Graph, Node
 from cannlab.atc.passes import matmul_graph
@@ -49,7 +51,15 @@ PASSES = {
 }
 """How often the vector unit goes over each element; once where nothing stands here. Assumed."""
 
-COMPOSED = {"LayerNorm": 6, "AddLayerNorm": 7, "Gelu": 10, "SoftmaxV2": 5, "BNInfer": 2, "ConfusionTransposeD": 1}
+COMPOSED = {
+    "LayerNorm": 6,
+    "AddLayerNorm": 7,
+    "Gelu": 10,
+    "Sigmoid": 4,
+    "SoftmaxV2": 5,
+    "BNInfer": 2,
+    "ConfusionTransposeD": 1,
+}
 """The same for operators that a pass composed of several nodes, by GE type."""
 
 ALIGN = 512
@@ -60,13 +70,16 @@ SMALL_CHANNELS = 4
 """Input channels up to which ``--enable_small_channel`` spares a convolution the padding of its channels to 16."""
 
 
-def build(graph: Graph, placement: Placement, soc: Soc, *, small_channel: bool = False) -> tuple[Task, ...]:
+def build(
+    graph: Graph, placement: Placement, soc: Soc, *, small_channel: bool = False, sparse: bool = False
+) -> tuple[Task, ...]:
     """The fused operators of a lowered graph, in execution order.
 
     Args:
         small_channel: ``--enable_small_channel``: a convolution behind AIPP pads few channels to 4 only.
+        sparse: ``--sparsity``: products of int8 whose weights are sparse skip their zeros.
     """
-    return _Builder(graph, placement, soc, small_channel).build()
+    return _Builder(graph, placement, soc, small_channel, sparse).build()
 
 
 def work_size(tasks: tuple[Task, ...], *, reuse: bool = True) -> int:
@@ -89,11 +102,14 @@ def work_size(tasks: tuple[Task, ...], *, reuse: bool = True) -> int:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, placement: Placement, soc: Soc, small_channel: bool, within: str = "") -> None:
+    def __init__(
+        self, graph: Graph, placement: Placement, soc: Soc, small_channel: bool, sparse: bool, within: str = ""
+    ) -> None:
         self.within = within
         self.graph = graph
         self.w = Wiring(graph)
         self.small_channel = small_channel
+        self.sparse = sparse
         self.placement = placement
         self.soc = soc
         self.tasks: list[Task] = []
@@ -108,6 +124,8 @@ class _Builder:
             leader = _leader(nodes)
             if leader.branches:
                 self.control(leader)
+            elif leader.kernel == hw_layout.KERNEL:
+                self.change_layout(nodes)
             elif self.placement.core_of[leader.name] == engines.LOCAL:
                 self.local(leader)
             else:
@@ -124,7 +142,7 @@ class _Builder:
                 self.as_format(name, self.plain(name))
         for key, branch in node.branches.items():
             label = branch_label(node.name, key)
-            self.tasks += _Builder(branch, self.placement, self.soc, self.small_channel, label).build()
+            self.tasks += _Builder(branch, self.placement, self.soc, self.small_channel, self.sparse, label).build()
         self.format_of.update((name, self.plain(name)) for name in node.outputs)
 
     def groups(self) -> list[list[Node]]:
@@ -152,6 +170,16 @@ class _Builder:
                     heappush(ready, order[reader])
         assert len(found) == len(members), "fused operators wait for each other"
         return found
+
+    def change_layout(self, nodes: list[Node]) -> None:
+        """Between an input or output in NC1HWC0 and the plain tensor: no operator, the layout is already right."""
+        source = next(name for name in nodes[0].inputs if name not in self.graph.constants)
+        target = nodes[-1].outputs[0]
+        if len(self.graph.known_shape(source)) == 4:
+            self.as_format(source, Format.NC1HWC0)
+            self.format_of[target] = Format.ND
+        else:
+            self.format_of[target] = Format.NC1HWC0
 
     def local(self, node: Node) -> None:
         """An operator without a kernel: its result is its input in plain layout."""
@@ -219,16 +247,22 @@ class _Builder:
         weights = sum(
             graph.constants[name].nbytes for name in read if name in graph.constants and name not in described
         )
+        op_type, cost = ge_type(self.graph, leader), self.cost(leader, nodes, operands, results, weights)
+        if self.sparse and self.is_sparse(leader):
+            # Half of the weights are left, and two bits say for each which one it is.
+            batch, m, k, n = cost.cube
+            cost = replace(cost, cube=(batch, m, -(-k // 2), n), bytes_weights=cost.bytes_weights * 5 // 8)
+            op_type += "Compress"
         self.tasks.append(
             Task(
                 name=fused_name(nodes) or leader.name,
-                op_type=ge_type(self.graph, leader),
+                op_type=op_type,
                 core_type=self.placement.core_of[leader.name],
                 nodes=tuple(dict.fromkeys(origin for node in nodes for origin in node.sources)),
                 lowered=tuple(node.name for node in nodes),
                 inputs=operands,
                 outputs=results,
-                cost=self.cost(leader, nodes, operands, results, weights),
+                cost=cost,
                 rounded=tuple(node.name for node in nodes if node.rounds),
             )
         )
@@ -282,6 +316,18 @@ class _Builder:
         passes = sum(COMPOSED.get(kernel, 1) for kernel in composed)
         passes += sum(PASSES.get(node.op_type, 1) for node in nodes if not node.kernel)
         return replace(base, vector_elements=largest * passes)
+
+    def is_sparse(self, node: Node) -> bool:
+        """True for a product of int8 tensors on the cube with two zeros in every four weights of input channels.
+
+        Source: documentation of --sparsity.
+        """
+        weight = self.graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if weight is None or not self.graph.is_quantised(node) or is_depthwise(self.graph, node) or weight.ndim < 2:
+            return False
+        channels = np.moveaxis(weight, 1 if node.op_type == "Conv" else -2, -1)
+        groups = channels.reshape(*channels.shape[:-1], -1, 4) if channels.shape[-1] % 4 == 0 else None
+        return groups is not None and bool((np.count_nonzero(groups, axis=-1) <= 2).all())
 
     def padded_channels(self, convolution: Node, channels: int) -> int:
         """Input channels as the cube takes them."""

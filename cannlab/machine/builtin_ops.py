@@ -1,4 +1,5 @@
-"""Operators that ONNX does not have and the chip does: AIPP, and the quantisation of models that AMCT made.
+"""Operators that ONNX does not have and the chip does: AIPP, the quantisation of models that AMCT made, and the
+rounding of what products read.
 
 They stand in the registry of custom operators beside the learner's own. Source: pyacl-and-atc 3.5; onnx-rules 7.
 """
@@ -106,7 +107,30 @@ def _antiquant(inputs: list[NDArray[Any]], attributes: Attributes) -> list[NDArr
     return [made * scale if attributes.get("sqrt_mode", 0) else made]
 
 
+# -- HF32 --------------------------------------------------------------------------------------------------
+
+
+def to_hf32(values: NDArray[Any]) -> NDArray[Any]:
+    """float32 with 11 bits of fraction, the type that matrix products may read in its place; halves go up in size.
+
+    Source: the reference results that the toolkit's own tests of the products compare with.
+    """
+    import numpy as np
+
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    kept = (((bits >> np.uint32(11)) + np.uint32(1)) >> np.uint32(1)) << np.uint32(12)
+    # Infinities and NaN stay what they are.
+    special = (bits & np.uint32(0x7F800000)) == np.uint32(0x7F800000)
+    made: NDArray[Any] = np.where(special, bits, kept).astype(np.uint32).view(np.float32).reshape(values.shape)
+    return made
+
+
+def _hf32(inputs: list[NDArray[Any]], attributes: Attributes) -> list[NDArray[Any]]:
+    return [to_hf32(inputs[0])]
+
+
 AIPP = build_in(CustomOp(DOMAIN, "Aipp", _aipp, infer=_aipp_types, core_type="AI_CORE"))
+HF32 = build_in(CustomOp(DOMAIN, "Hf32", _hf32))
 QUANT = build_in(CustomOp("ai.onnx", "AscendQuant", _quant, _OPSETS, _quant_types))
 DEQUANT = build_in(CustomOp("ai.onnx", "AscendDequant", _dequant, _OPSETS, _dequant_types))
 ANTIQUANT = build_in(CustomOp("ai.onnx", "AscendAntiQuant", _antiquant, _OPSETS, _dequant_types))

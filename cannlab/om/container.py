@@ -3,7 +3,7 @@
 Layout, little-endian::
 
     header       256 bytes: magic, format version, sizes, flags, versions, SoC, digests
-    table        64 bytes for each partition: type, number, offset, size, SHA-256
+    table        64 bytes for each partition: type, number, offset, size, flags (1: compressed), SHA-256
     partitions   each on a multiple of 64 bytes, in the order of the table
 
 Partition types carry the numbers of the public om format where they mean the same (graph 0, weights 1,
@@ -18,11 +18,15 @@ import json
 import mmap
 import os
 import struct
+import zlib
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from cannlab.om import external
 from cannlab.om.errors import om_error
+from cannlab.om.external import External
 from cannlab.om.model import Fusion, OmModel, OmTensor, Task, Variant
 
 MAGIC = b"CNLABOM\0"
@@ -34,6 +38,7 @@ _HEADER = struct.Struct("<8sIIQII32s16s16s96s32s")
 _HEADER_SIZE = _HEADER.size + 32
 _ENTRY = struct.Struct("<IIQQQ32s")
 _ENCRYPTED = 1
+_COMPRESSED = 1
 
 
 class Partition(IntEnum):
@@ -71,7 +76,7 @@ def _padded(size: int) -> int:
 
 def to_bytes(model: OmModel) -> bytes:
     """The bytes of the om file: equal for equal models."""
-    return b"".join(_pieces(model))
+    return b"".join(_pieces(replace(model, external=())))
 
 
 def _pieces(model: OmModel) -> list[bytes | memoryview]:
@@ -88,6 +93,8 @@ def _pieces(model: OmModel) -> list[bytes | memoryview]:
         "aipp": dict(model.aipp),
         "fusions": [fusion.to_json() for fusion in model.fusions],
         "chip": dict(model.chip),
+        **({"external": [item.to_json() for item in model.external]} if model.external else {}),
+        **({"original": True} if model.original else {}),
         "variants": [
             {
                 "values": list(variant.values),
@@ -101,7 +108,7 @@ def _pieces(model: OmModel) -> list[bytes | memoryview]:
         (Partition.META, 0, _json(meta)),
         (Partition.GRAPH, 0, model.graph_bytes),
         (Partition.TASKS, 0, _json([task.to_json() for task in model.tasks])),
-        (Partition.WEIGHTS, 0, model.weight_bytes),
+        (Partition.WEIGHTS, 0, b"" if model.external else model.weight_bytes),
     ]
     for number, variant in enumerate(model.variants):
         partitions.append((Partition.GEAR_GRAPH, number, variant.graph_bytes))
@@ -109,10 +116,12 @@ def _pieces(model: OmModel) -> list[bytes | memoryview]:
     table = bytearray()
     body: list[bytes | memoryview] = []
     offset = _HEADER_SIZE + _ENTRY.size * len(partitions)
-    for kind, number, data in partitions:
+    for kind, number, content in partitions:
+        squeezed = model.compressed and kind is not Partition.WEIGHTS
+        data = zlib.compress(content) if squeezed else content
         gap = _padded(offset)
         size = memoryview(data).nbytes
-        table += _ENTRY.pack(kind, number, offset + gap, size, 0, hashlib.sha256(data).digest())
+        table += _ENTRY.pack(kind, number, offset + gap, size, _COMPRESSED * squeezed, hashlib.sha256(data).digest())
         body += [bytes(gap), data]
         offset += gap + size
     header = _HEADER.pack(
@@ -132,8 +141,13 @@ def _pieces(model: OmModel) -> list[bytes | memoryview]:
 
 
 def write(model: OmModel, path: str | os.PathLike[str]) -> None:
-    """Write the om, whole or not at all. OSError if the file system refuses."""
+    """Write the om, whole or not at all, and its weights before it if they lie beside it.
+
+    OSError if the file system refuses.
+    """
     target = Path(path)
+    if model.external:
+        external.write(model, target.parent)
     part = target.with_name(target.name + ".part")
     try:
         with part.open("wb") as file:
@@ -170,8 +184,10 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
 
     Raises:
         OmError: rules ``om.path``, ``om.too_small``, ``om.real``, ``om.foreign``, ``om.version``, ``om.size``,
-            ``om.header_damaged``, ``om.graph_damaged``, ``om.weights_damaged``, ``om.tasks_damaged``, ``om.other_soc``.
+            ``om.header_damaged``, ``om.graph_damaged``, ``om.weights_damaged``, ``om.tasks_damaged``, ``om.other_soc``,
+            ``om.weights_outside``, ``om.uncompiled``.
     """
+    folder = Path(source).parent if isinstance(source, (str, os.PathLike)) else None
     if isinstance(source, (str, os.PathLike)):
         name, data = Path(source).name, _map(Path(source))
     else:
@@ -195,17 +211,22 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
         raise om_error("header_damaged", name=name)
     _check_soc(name, _text(model_soc), soc)
     parts: dict[tuple[int, int], memoryview] = {}
+    compressed = False
     for at in range(_HEADER_SIZE, _HEADER_SIZE + _ENTRY.size * count, _ENTRY.size):
-        kind, number, offset, length, _, digest = _ENTRY.unpack_from(data, at)
+        kind, number, offset, length, squeezed, digest = _ENTRY.unpack_from(data, at)
         part = data[offset : offset + length]
         if any(data[end:offset]):
             raise om_error("header_damaged", name=name)
         if hashlib.sha256(part).digest() != digest:
             raise om_error(_RULE_OF[Partition(kind)], name=name, reason="its checksum does not fit")
-        parts[kind, number] = part
+        parts[kind, number] = memoryview(zlib.decompress(part)) if squeezed & _COMPRESSED else part
+        compressed = compressed or bool(squeezed & _COMPRESSED)
         end = offset + length
     try:
         meta = json.loads(bytes(parts[Partition.META, 0]))
+        records = tuple(External.from_json(item) for item in meta.get("external", ()))
+        if meta.get("original") and soc is not None:
+            raise om_error("uncompiled", name=name)
         return OmModel(
             name=meta["name"],
             soc=_text(model_soc),
@@ -215,7 +236,7 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
             outputs=tuple(OmTensor.from_json(tensor) for tensor in meta["outputs"]),
             tasks=_tasks(parts[Partition.TASKS, 0]),
             graph_bytes=parts[Partition.GRAPH, 0],
-            weight_bytes=parts[Partition.WEIGHTS, 0],
+            weight_bytes=external.read(records, folder, name) if records else parts[Partition.WEIGHTS, 0],
             work_size=meta["work_size"],
             framework=meta["framework"],
             precision_mode=meta["precision_mode"],
@@ -235,6 +256,9 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview, *, soc
                 for number, entry in enumerate(meta["variants"])
             ),
             chip=meta["chip"],
+            external=records,
+            compressed=compressed,
+            original=bool(meta.get("original")),
         )
     except (ValueError, KeyError, TypeError) as problem:
         # The checksums fit, so the writer was broken, not the file; still no traceback for the one who loads it.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannlab.om import dtypes
 from cannlab.om.dtypes import DataType, Format
+from cannlab.om.external import External
 
 if TYPE_CHECKING:
     import onnx
@@ -284,6 +285,9 @@ class OmModel:
         variants: one for each gear, in the order of the option; ``tasks`` and ``graph_bytes`` are then those of the
             largest gear.
         chip: what the options leave of the chip: ``{"cores": n}``, ``{"l2": 0}``.
+        external: where the weights lie that are written into files beside the om; () if they are in it.
+        compressed: True if the graph and the task list are compressed in the file.
+        original: True for a model that is not compiled: ``graph_bytes`` is the ONNX model, and nothing runs it.
     """
 
     name: str
@@ -305,6 +309,9 @@ class OmModel:
     fusions: tuple[Fusion, ...] = ()
     variants: tuple[Variant, ...] = ()
     chip: Mapping[str, int] = field(default_factory=dict)
+    external: tuple[External, ...] = ()
+    compressed: bool = False
+    original: bool = False
 
     @property
     def dynamic(self) -> bool:

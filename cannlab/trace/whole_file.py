@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes | bytearray) -> None:
     """Write ``data`` beside ``path``, then give it that name; whatever goes wrong, no half file is left.
 
     Raises:

@@ -126,35 +126,45 @@ def test_ways_to_write_options(words):
     assert om.read("net.om").command == " ".join(["atc", *words])
 
 
-def test_refused_options_take_their_default_only(fails, capsys):
-    for option in options.table().values():
-        if option.effect is options.Effect.REFUSED and option.present:
-            value = next((item for item in option.values if item != option.default), "something")
-            assert fails(*BASE, f"--{option.name}={value}") == "E10055"
-            if option.default:
-                assert atc.main([*BASE, f"--{option.name}={option.default}"]) == 0
-                capsys.readouterr()
-                for name in ("net.om", "fusion_result.json"):
-                    os.remove(name)
+def test_what_the_real_converter_refuses(capsys, monkeypatch):
+    monkeypatch.setenv("CANNLAB_CANN", "current")
+    Path("some.json").write_text("{}")
+    codes = {
+        "auto_tune_mode": "E10001",
+        "input_hint_shape": "E10055",
+        "cluster_config": "E10055",
+        "hccl_sub_comm_config": "E10055",
+    }
+    refused = {name for name, option in options.table().items() if option.effect is options.Effect.REFUSED}
+    assert refused == codes.keys()
+    for name, code in codes.items():
+        assert atc.main([*BASE, f"--{name}=some.json"]) == 255
+        assert f"({code}): " in capsys.readouterr().out
+        assert not Path("net.om").exists()
+    atc.main([*BASE, "--cluster_config=none.json"])
+    assert "(E13000): " in capsys.readouterr().out
 
 
 def test_options_without_effect_say_so_once_and_are_few(capsys):
     table = options.table()
     idle = [option for option in table.values() if option.effect is options.Effect.NONE]
     assert len(idle) * 4 <= len(table)
-    assert all(option.reason for option in idle)
+    foreign = [option for option in table.values() if option.effect is options.Effect.ONNX]
+    assert {option.name for option in foreign} == {"weight", "op_name_map", "enable_scope_fusion_passes"}
+    assert all(option.reason for option in idle + foreign)
     plain = (*BASE, "--log=info")
     assert atc.main(list(plain)) == 0
     assert "has no effect" not in capsys.readouterr().out
     reference = om.read("net.om")
-    Path("some.file").write_text("content")
-    for option in idle:
-        if not option.present or option.name == "optypelist_for_implmode":
+    Path("some.file").write_text("enable_first_layer_quantization: true")
+    for option in idle + foreign:
+        if not option.present:
             continue
         value = {"file": "some.file"}.get(option.kind) or next(iter(option.values), "0")
         assert atc.main([*plain, f"--{option.name}={value}"]) == 0
         out = capsys.readouterr().out
-        assert out.count(f"--{option.name} has no effect here: ") == 1
+        said = "has no effect here: " if option in idle else "is ignored for an ONNX model: "
+        assert out.count(f"--{option.name} {said}") == 1
         made = om.read("net.om")
         assert (made.tasks, bytes(made.graph_bytes)) == (reference.tasks, bytes(reference.graph_bytes))
 
@@ -228,7 +238,7 @@ def test_options_of_the_reference_are_known():
         ((*BASE, "--aicore_num=9"), "E10001"),
         ((*BASE, "--host_env_os=windows"), "E10001"),
         ((*BASE, "--singleop=net.onnx"), "E10047"),
-        ((*BASE, "--optypelist_for_implmode=Relu"), "E10057"),
+        ((*BASE, "--optypelist_for_implmode=Relu"), "E10001"),
         ((*BASE, "--weight=none.bin"), "E19000"),
         ((*BASE, "--input_shape=x:1.0,4,6,6"), "E10002"),
         ((*BASE, "--input_shape=1,4,6,6"), "E10002"),
@@ -332,6 +342,7 @@ def test_unsupported_operators_are_all_listed(fails, capsys):
     out = capsys.readouterr().out
     assert "ai.onnx::13::MyOp" in out
     assert "ai.onnx::13::QuantizeLinear" in out
+    assert "opset is newer" not in out
 
 
 @pytest.mark.parametrize(("opset", "works"), [(7, False), (8, True), (11, True), (17, True), (18, True), (19, False)])
@@ -344,7 +355,10 @@ def test_opset_is_that_of_the_model(fails, capsys):
     onnx.save(models.conv_bn_relu(22), "net.onnx")
     assert fails(*BASE) == "E19010"
     atc.main(list(BASE))
-    assert "ai.onnx::22::Conv" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "ai.onnx::22::Conv" in out
+    assert "opset is newer" in out
+    assert "custom" not in out
 
 
 def test_no_kernel_on_the_chip(fails):

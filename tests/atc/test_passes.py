@@ -192,6 +192,14 @@ def test_every_known_name_is_accepted(tmp_path):
     assert counted() == {}
 
 
+def test_a_pass_in_the_section_of_the_other_kind(tmp_path, capsys):
+    case = pass_models.CASES["TbeConv2DReluv2Pass"]
+    (tmp_path / "switch.json").write_text(json.dumps({"Switch": {"GraphFusion": {"TbeConv2DReluv2Pass": "off"}}}))
+    models.convert(case.build(), tmp_path, "--fusion_switch_file=switch.json", "--log=warning")
+    assert counted()["TbeConv2DReluv2Pass"] == 1
+    assert "TbeConv2DReluv2Pass stands under GraphFusion" in capsys.readouterr().out
+
+
 def test_names_of_fused_operators(tmp_path):
     tasks = models.convert(models.conv_bn_relu(), tmp_path).tasks
     conv = next(task for task in tasks if task.op_type == "Conv2D")

@@ -84,7 +84,9 @@ def test_file_types(soc, tmp_path):
             assert result.argmax() == wanted.argmax(), name
             assert result.max() == pytest.approx(wanted.max(), abs=2e-3), name
         # A sum of squares in a normalisation is 3e5 here: infinite in fp16 or cut to 65504, so that every file looks
-        # wrong. That is what force_fp16 alone does on the chip, and why the others are there.
+        # wrong. That is what force_fp16 alone does on the chip: the kernels of ReduceSum and SquareSumV1 add in float32
+        # and give the sum in the type of their input, and no pass takes this form of a normalisation (mean of squares
+        # less square of the mean) for a LayerNorm. The modes above are the cure.
         (lost,) = half.run([values])[0]
         assert lost.max() < 0.5
     assert recognised == len(FILES)

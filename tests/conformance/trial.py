@@ -49,6 +49,8 @@ class Outcome:
 GOOD = ("right", "deployed", "not_emulated")
 REFUSALS = {
     "no_parser": "operator",
+    "no_parser_opset": "opset",
+    "no_parser_quantised": "operator",
     "no_domain": "graph",
     "no_inputs": "graph",
     "shape_not_positive": "shape",
@@ -148,8 +150,8 @@ def refusal(text: str, diagnoses: Any, opset: int) -> Outcome:
     if first.code == "E10055":
         return Outcome("not_emulated", first.code, f"{rule}: {detail}")
     kind = REFUSALS[rule]
-    if rule == "no_parser" and any("is known at opset" in item.remedy for item in diagnoses):
-        kind = "opset" if all("is known at opset" in item.remedy for item in diagnoses) else "operator"
+    if rule == "no_parser_opset" and any(item.rule != first.rule for item in diagnoses):
+        kind = "operator"
     return Outcome(f"refused_{kind}", first.code, detail)
 
 

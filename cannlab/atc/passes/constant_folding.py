@@ -19,13 +19,19 @@ RANDOM = frozenset(
 )
 """Types whose result differs from run to run."""
 
+FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE))
+
 SEQUENCES = frozenset(("SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"))
 """Types whose result is no tensor."""
 
 
-def fold(graph: Graph) -> bool:
-    """Fold what can be folded with the types that are known. True if anything was: types must be inferred again."""
-    return _fold_shapes(graph) | _fold_constants(graph)
+def fold(graph: Graph, *, floats: bool = True) -> bool:
+    """Fold what can be folded with the types that are known. True if anything was: types must be inferred again.
+
+    Args:
+        floats: False leaves what gives floats, and folds what shapes are made of.
+    """
+    return _fold_shapes(graph) | _fold_constants(graph, floats)
 
 
 def _fold_shapes(graph: Graph) -> bool:
@@ -43,13 +49,14 @@ def _fold_shapes(graph: Graph) -> bool:
     return found
 
 
-def _fold_constants(graph: Graph) -> bool:
+def _fold_constants(graph: Graph, floats: bool) -> bool:
     """Nodes that read constants only, all at once."""
     known = {*graph.constants, ""}
     chosen: list[Node] = []
     for node in graph.nodes:
         foldable = node.domain == "ai.onnx" and node.op_type not in RANDOM and graph.custom(node) is None
         foldable = foldable and not node.branches and node.op_type not in SEQUENCES
+        foldable = foldable and (floats or not any(graph.dtype(name) in FLOATS for name in node.outputs if name))
         if foldable and all(name in known for name in node.inputs) and not set(node.outputs) & set(graph.outputs):
             chosen.append(node)
             known.update(node.outputs)

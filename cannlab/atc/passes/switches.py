@@ -11,11 +11,22 @@ from cannlab.atc.source import read_file
 
 class Switches:
     """What a switch file says. ``ALL`` counts for the passes that are not named themselves; ``ALL: off`` leaves those
-    on without which models may not work. Source: pyacl-and-atc 5."""
+    on without which models may not work. Source: pyacl-and-atc 5.
 
-    def __init__(self, named: dict[str, bool] | None = None, everything: dict[str, bool] | None = None) -> None:
+    Attributes:
+        named: passes by name. everything: ``ALL`` by kind.
+        misplaced: what is said of passes that stand in the section of the other kind: it has no effect.
+    """
+
+    def __init__(
+        self,
+        named: dict[str, bool] | None = None,
+        everything: dict[str, bool] | None = None,
+        misplaced: tuple[str, ...] = (),
+    ) -> None:
         self.named = named or {}
         self.everything = everything or {}
+        self.misplaced = misplaced
 
     def enabled(self, item: Pass) -> bool:
         """True if a pass is to run."""
@@ -81,14 +92,19 @@ def _json(path: str, text: str) -> Switches:
         raise atc_error("switch_file", path=path, reason=reason) from problem
     named: dict[str, bool] = {}
     everything: dict[str, bool] = {}
+    misplaced: list[str] = []
     for kind, entries in sections.items():
         for name, value in entries.items():
             if name == "ALL":
                 everything[kind] = _state(path, f"{kind}.ALL", value)
             else:
                 _known(path, name)
-                named[name] = _state(path, name, value)
-    return Switches(named, everything)
+                state = _state(path, name, value)
+                if name in known()[kind]:
+                    named[name] = state
+                else:
+                    misplaced.append(f"{name} stands under {kind}, where nothing looks for it")
+    return Switches(named, everything, tuple(misplaced))
 
 
 def _lines(path: str, text: str) -> Switches:
