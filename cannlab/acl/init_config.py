@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cannlab.acl.profiling import METRIC_NAMES
+
 _DUMP: dict[str, tuple[str, ...]] = {
     "dump_mode": ("input", "output", "all"),
     "dump_op_switch": ("on", "off"),
@@ -26,6 +28,7 @@ _FREQUENCIES = {
     **dict.fromkeys(("sys_io_sampling_freq", "dvpp_freq", "sys_lp_freq"), 100),
     "sys_hardware_mem_freq": 10_000,
 }
+_METRICS = ("PipeUtilization", *sorted(set(METRIC_NAMES) - {"PipeUtilization"}), "")
 _LEAST_STACK, _STACK_UNIT = 32 << 10, 16 << 10
 
 
@@ -65,8 +68,6 @@ def not_emulated(config: Mapping[str, Any]) -> list[str]:
     dump = config.get("dump") or {}
     if dump.get("dump_list") or dump.get("dump_scene") or dump.get("dump_debug") == "on":
         found.append("dump")
-    if (config.get("profiler") or {}).get("switch") == "on":
-        found.append("profiler")
     return found
 
 
@@ -106,6 +107,11 @@ def _profiler(profiler: Any) -> str:
     unknown = sorted(set(profiler) - _PROFILER)
     if unknown:
         return f"profiler has the unknown key {unknown[0]}"
+    if profiler.get("aic_metrics", _METRICS[0]) not in _METRICS:
+        return f"profiler.aic_metrics is {profiler['aic_metrics']!r}, not one of {', '.join(_METRICS)}"
+    output = profiler.get("output", "")
+    if not isinstance(output, str):
+        return "profiler.output is not a text"
     for key, most in _FREQUENCIES.items():
         text = str(profiler.get(key, 1))
         if not (text.isdecimal() and 1 <= int(text) <= most):

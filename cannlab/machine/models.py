@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ class LoadedModel:
         om: what the file says. context: where it was loaded. made: the learner's line that loaded it.
         number: the id of the stream that its synchronous executions show.
         chosen: the gear that was set last; None before.
+        observers: called with the start (ns) and the work of every run.
     """
 
     def __init__(self, m: Machine, om: OmModel, executor: Model, context: Context, work: bool, weights: bool) -> None:
@@ -66,6 +68,7 @@ class LoadedModel:
         self._executor = executor
         self._blocks: list[Block] = []
         self.chosen: int | None = None
+        self.observers: list[Callable[[int, Work], None]] = []
         try:
             for size, wanted in ((om.work_size, work), (om.weight_size, weights)):
                 if wanted and size:
@@ -253,4 +256,10 @@ class LoadedModel:
                 view = memory.view(address, result.nbytes, "device")
                 view[:] = np.ascontiguousarray(result).reshape(-1).view(np.uint8).data
             given.append(Output(address, size, tuple(result.shape)))
+        if self.observers:
+            work = replace(work, told=partial(self._tell, work))
         return given, work
+
+    def _tell(self, work: Work, start: int) -> None:
+        for observer in self.observers:
+            observer(start, work)

@@ -46,8 +46,9 @@ def call(entry: Signature, arguments: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("soc", ["Ascend910B1", "Ascend310P3"])
-def test_junk_of_the_right_kind_gives_codes(soc, monkeypatch) -> None:
+def test_junk_of_the_right_kind_gives_codes(soc, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("CANNLAB_DIAGNOSES", "off")
+    monkeypatch.chdir(tmp_path)  # Some functions make the folder that they are given.
     warnings.simplefilter("ignore")
     rng = random.Random(soc)
     text = np.frombuffer(b"x" * 64, np.uint8)

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any
 
-from cannlab.acl import init_config
+from cannlab.acl import init_config, profiling
 from cannlab.acl.binding import api
 from cannlab.acl.checks import refuse
 from cannlab.acl.plog import write_app_log, write_event
@@ -36,6 +36,9 @@ def init(m: Machine, config_path: str | None = None) -> int:
     state.inits += 1
     if state.inits > 1:
         raise refuse(m, "runtime.repeat_init")
+    profiler = config.get("profiler") or {}
+    if profiler.get("switch") == "on" and profiling.prof_state(m).mode is profiling.Mode.OFF:
+        profiling.begin_configured(m, profiler)
     write_event("init")
     return 0
 
@@ -76,6 +79,7 @@ def _depth(value: Any, kind: type) -> int:
 def _finalize(m: Machine) -> None:
     state = acl_state(m)
     m.finish()
+    profiling.end_configured(m)
     state.inits = 0
     state.finalized = True
     m.default_device = None
