@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cannlab.acl.checks import refuse
+from cannlab.machine import node
 from cannlab.profiler.msprof_tables import Step, TxEvent
 from cannlab.profiler.prof_directory import ProfDirectory, Wanted
 from cannlab.profiler.window import window
@@ -183,20 +183,27 @@ def begin_configured(m: Machine, config: Mapping[str, Any]) -> None:
     if config.get("task_time") in ("off", "l0"):
         bits &= ~(TASK_TIME | METRICS)
         bits |= TASK_TIME_L0 if config["task_time"] == "l0" else 0
-    program = Path(sys.argv[0] or ".").resolve()
-    state.folder = Path(config["output"]) if config.get("output") else program.parent
+    # The real default is the folder of the executable: for a Python program that would be Python's own.
+    state.folder = Path(config.get("output") or ".").resolve()
     state.mode = Mode.CONFIGURED
     number = METRIC_NAMES.index(metrics) if metrics in METRIC_NAMES else NO_METRICS
     devices = frozenset(range(len(m.devices)))
     state.sessions.append(Session(devices, bits, wanted(bits, number, config), m.thread.now))
-    atexit.register(end_configured, m)
+    atexit.register(_end_at_exit, m)
 
 
 def end_configured(m: Machine) -> None:
     """Write what the file of acl.init asked for, if that was not done yet."""
     state = prof_state(m)
     if state.mode is Mode.CONFIGURED:
-        atexit.unregister(end_configured)
+        atexit.unregister(_end_at_exit)
         state.mode = Mode.OFF
         for session in list(state.sessions):
             close(m, session)
+
+
+def _end_at_exit(m: Machine) -> None:
+    """The end of a program that did not call acl.finalize."""
+    if node.present is m:
+        with m.call("acl.finalize"):
+            end_configured(m)
