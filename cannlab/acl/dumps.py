@@ -38,7 +38,6 @@ _KEY = "acl.dump"
 _ODD = re.compile(r"[./\\ ]")
 _REMEMBERED = 1024
 AI_CORE_CODES = (507015, 507035, 507011)
-_HALF_MAX = 65504.0
 
 Arrays = Sequence[tuple[OmTensor, "NDArray[Any]"]]
 
@@ -144,20 +143,10 @@ def _write_model(m: Machine, config: DumpConfig, seen: list[Seen], model: Loaded
 
 def _overflowed(m: Machine, inputs: Arrays, outputs: Arrays) -> bool:
     """True if an output left the range of its type and no input had."""
+    from cannlab.machine.overflow import left_range
 
-    def out(tensors: Arrays) -> bool:
-        import numpy as np
-
-        for _, array in tensors:
-            if array.dtype.kind in "iub":
-                continue
-            values = np.abs(array.astype(np.float32))
-            saturated = m.soc.saturates and array.dtype.itemsize == 2 and (values >= _HALF_MAX).any()
-            if saturated or not np.isfinite(values).all():
-                return True
-        return False
-
-    return out(outputs) and not out(inputs)
+    made, given = (array for _, array in outputs), (array for _, array in inputs)
+    return left_range(made, m.soc) and not left_range(given, m.soc)
 
 
 # -- single operators ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from cannlab.acl import dumps
 from cannlab.acl.checks import Refused, refuse
 from cannlab.errors import diagnose
 from cannlab.machine import Engine, Machine, Stream, TaskFault, Work, single_ops
+from cannlab.machine.overflow import left_range
 from cannlab.om import Format, OmError, OmModel, OmTensor, dtypes
 from cannlab.trace import TaskKind
 
@@ -180,9 +181,12 @@ def submit(m: Machine, op: Operator, inputs: Sequence[Buffer], outputs: Sequence
                     np.ascontiguousarray(result).reshape(-1).view(np.uint8).data
                 )
         (operator,) = work.operators
+        device = stream.context.device
+        if device.watches_overflow and not device.overflowed:
+            device.overflowed = left_range(results, m.soc)
         if watched:
             made = list(zip(op.outputs, results, strict=True))
-            dumps.write_operator(m, op.op_type, stream.context.device.index, stream.number, given, made)
+            dumps.write_operator(m, op.op_type, device.index, stream.number, given, made)
         return Work(operator.ns)
 
     dumps.write_arguments(m, op.op_type, op.inputs, op.outputs, op.attributes)

@@ -39,12 +39,12 @@ class WatchedModel(Model):
 
     Args:
         wanted: says of an operator whether it is of interest.
-        observer: gets the operators of interest after every run, in order.
+        observer: gets the operators of interest after every run, in order; ``observers`` are all who do.
     """
 
     def __init__(self, om: OmModel, soc: Soc, wanted: Callable[[Task], bool], observer: Observer) -> None:
         self._wanted = wanted
-        self._observer = observer
+        self.observers = [observer]
         self._added: dict[int, tuple[str, ...]] = {}
         super().__init__(om, soc)
 
@@ -65,7 +65,9 @@ class WatchedModel(Model):
         count = len(results) - len(added)
         known = dict(zip(program.inputs, inputs, strict=False)) | dict(program.constants)
         known |= dict(zip((*program.outputs[:count], *added), results, strict=True))
-        self._observer(_seen(program.om.tasks, known, self._wanted))
+        seen = _seen(program.om.tasks, known, self._wanted)
+        for observer in self.observers:
+            observer(seen)
         return results[:count], work
 
 

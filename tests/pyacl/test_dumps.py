@@ -333,7 +333,8 @@ def add(acl, stream: int = 0) -> int:
     buffers = []
     for _ in range(2):
         pointer, _ = acl.rt.malloc(16, 0)
-        acl.rt.memcpy(pointer, 16, acl.util.bytes_to_ptr(np.full(4, 3, np.float32).tobytes()), 16, 1)
+        source = np.full(4, 3, np.float32).tobytes()
+        acl.rt.memcpy(pointer, 16, acl.util.bytes_to_ptr(source), 16, 1)
         buffers.append(acl.create_data_buffer(pointer, 16))
     code = acl.op.execute_v2("Add", [desc, desc], buffers, [desc], buffers[:1], 0, stream)
     return code or acl.rt.synchronize_stream(stream)
