@@ -9,20 +9,23 @@ import atexit
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cannlab.acl.checks import refuse
+from cannlab.acl.state import acl_state
 from cannlab.machine import node
 from cannlab.profiler.msprof_tables import Step, TxEvent
+from cannlab.profiler.operands import Described, Place, tensor_cells
 from cannlab.profiler.prof_directory import ProfDirectory, Wanted
 from cannlab.profiler.window import window
 
 if TYPE_CHECKING:
-    from cannlab.machine import Machine
+    from cannlab.machine import Machine, Work
+    from cannlab.machine.models import LoadedModel
     from cannlab.machine.tasks import Task
 
 API, TASK_TIME, METRICS, MARKS = 0x1, 0x2, 0x4, 0x80
@@ -86,6 +89,7 @@ class Stamp:
 class ProfState:
     """Profiling in one machine.
 
+    ``watched`` are the observers of models by model id, ``described`` what is known of each operator that ran.
     ``marks`` and ``steps`` are what the program marked; ``pushed`` the open push ranges by thread; ``ranges`` the open
     ranges by their number.
     """
@@ -95,6 +99,8 @@ class ProfState:
     directories: int = 0
     sessions: list[Session] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
+    watched: dict[int, Callable[[int, Work], None]] = field(default_factory=dict)
+    described: dict[Place, Described] = field(default_factory=dict)
     marks: list[TxEvent] = field(default_factory=list)
     steps: list[StepMarks] = field(default_factory=list)
     stamps: int = 0
@@ -127,6 +133,41 @@ def wanted(data_types: int, metrics: int, settings: Mapping[str, Any]) -> Wanted
     )
 
 
+def begin(m: Machine, session: Session) -> None:
+    """Collect from now on."""
+    prof_state(m).sessions.append(session)
+    for model_id, model in acl_state(m).models.items():
+        watch(m, model_id, model)
+
+
+def watch(m: Machine, model_id: int, model: LoadedModel) -> None:
+    """Note a model's runs, if anything is collected."""
+    state = prof_state(m)
+    if not state.sessions or model_id in state.watched:
+        return
+    # The shapes of a model with gears or open shapes are those of a run, which its tasks do not say.
+    tasks = () if model.om.variants or model.om.dynamic else model.om.tasks
+    known = {task.name: Described(model_id, tensor_cells(task.inputs, task.outputs)) for task in tasks}
+    other, device, described = Described(model_id), model.context.device.index, state.described
+
+    def observe(start: int, work: Work) -> None:
+        for operator in work.operators:
+            described[Place(device, start, operator.name)] = known.get(operator.name, other)
+            start += operator.ns
+
+    model.observers.append(observe)
+    state.watched[model_id] = observe
+
+
+def _unwatch(m: Machine, state: ProfState) -> None:
+    models = acl_state(m).models
+    for model_id, observe in state.watched.items():
+        if model_id in models:
+            models[model_id].observers.remove(observe)
+    state.watched.clear()
+    state.described.clear()
+
+
 def make_directory(m: Machine, session: Session, devices: Collection[int]) -> ProfDirectory:
     """The session's directory. Raises Refused ``prof.path`` (100003)."""
     state = prof_state(m)
@@ -141,8 +182,17 @@ def make_directory(m: Machine, session: Session, devices: Collection[int]) -> Pr
 
 def close(m: Machine, session: Session) -> None:
     """End a session: run what is due by now, and write its files. Raises Refused ``prof.path`` (100003)."""
-    state, end = prof_state(m), m.thread.now
+    state = prof_state(m)
     state.sessions.remove(session)
+    try:
+        _finish(m, state, session)
+    finally:
+        if not state.sessions:
+            _unwatch(m, state)
+
+
+def _finish(m: Machine, state: ProfState, session: Session) -> None:
+    end = m.thread.now
     for device in session.devices:
         for context in m.devices[device].contexts:
             for stream in context.streams:
@@ -155,7 +205,7 @@ def close(m: Machine, session: Session) -> None:
     marks = [mark for mark in state.marks if session.start <= mark.start < end]
     steps = [step for step in map(_step, state.steps) if session.start <= max(step.start, step.end) < end]
     try:
-        session.directory.finish(part, session.start, end, marks, steps)
+        session.directory.finish(part, session.start, end, marks, steps, state.described)
     except OSError as problem:
         raise refuse(m, "prof.path", folder=state.folder.name, reason=problem.strerror or str(problem)) from None
 
@@ -188,7 +238,7 @@ def begin_configured(m: Machine, config: Mapping[str, Any]) -> None:
     state.mode = Mode.CONFIGURED
     number = METRIC_NAMES.index(metrics) if metrics in METRIC_NAMES else NO_METRICS
     devices = frozenset(range(len(m.devices)))
-    state.sessions.append(Session(devices, bits, wanted(bits, number, config), m.thread.now))
+    begin(m, Session(devices, bits, wanted(bits, number, config), m.thread.now))
     atexit.register(_end_at_exit, m)
 
 

@@ -38,9 +38,10 @@ the real one does and then raises `NotEmulatedError`, which names the function.
 api_statistic, memory_record, msprof_tx, step_trace) and its timeline are written at once: no `msprof --export=on` is
 needed. What differs from hardware: times are simulated; `data` holds the record of the emulated machine and not the
 binary data of real collectors, whose format is not published; columns that the emulation has no value for say N/A (of
-the AI Core metrics the time and the cycles are filled); samples of the host and of the system are not collected,
-their settings are checked and kept in sample.json. Without `output` the folder is made in the current directory.
-`acl.prof.model_subscribe` writes a block for each operator into the pipe, from a thread of its own.
+the AI Core metrics the time and the cycles are filled; shapes, types and formats are those of the activations of
+models with fixed shapes); samples of the host and of the system are not collected, their settings are checked and
+kept in sample.json. Without `output` the folder is made in the current directory. `acl.prof.model_subscribe` writes a
+block for each operator into the pipe, from a thread of its own.
 
 ## Dumps
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cannlab import soc as socs
+from cannlab.profiler.operands import SINGLE_OPERATOR, Described, Place
 from cannlab.profiler.operator_table import TYPE_COLUMNS, OperatorTable, TaskRow
 from cannlab.trace import Record
 
@@ -128,11 +129,14 @@ def csv_bytes(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     return text.getvalue().encode()
 
 
-def op_summary(record: Record, tasks: Sequence[TaskRow], metrics: int | None) -> bytes:
+def op_summary(
+    record: Record, tasks: Sequence[TaskRow], metrics: int | None, described: Mapping[Place, Described]
+) -> bytes:
     """op_summary: one row for each task of the AI cores and AI CPUs, in order of start.
 
     Args:
         metrics: the group of AI Core metrics (aclprofAicoreMetrics) whose columns follow; None for none.
+        described: what is known of operators of models.
     """
     measures = () if metrics is None else _PIPES if metrics == PIPE_UTILIZATION else _PIPES[:1]
     chip = socs.get(record.soc)
@@ -140,8 +144,11 @@ def op_summary(record: Record, tasks: Sequence[TaskRow], metrics: int | None) ->
     for task in sorted(tasks, key=lambda task: (task.start, task.task)):
         if not task.blocks:
             continue
-        row = [str(task.device), NOTHING, str(task.task), str(task.stream), task.name, task.op_type, "static"]
+        about = described.get(Place(task.device, task.start, task.name))
+        model = SINGLE_OPERATOR if about is None else str(about.model)
+        row = [str(task.device), model, str(task.task), str(task.stream), task.name, task.op_type, "static"]
         row += [task.core_type, _at(task.start), _us(task.duration), _us(task.wait), str(task.blocks), "0", "NO"]
+        row += about.tensors if about is not None else ()
         row += [NOTHING] * (len(OP_SUMMARY) - len(row))
         side, mhz = ("aiv", chip.vector_mhz) if task.core_type in _VECTOR else ("aic", chip.cube_mhz)
         measured = {

@@ -13,7 +13,7 @@ import os
 import secrets
 import string
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from cannlab import soc as socs
 from cannlab.profiler import msprof_tables as tables
 from cannlab.profiler.chrome_trace import chrome_trace
+from cannlab.profiler.operands import Described, Place
 from cannlab.profiler.operator_table import OperatorTable
 from cannlab.trace import Record
 from cannlab.trace.whole_file import write_whole
@@ -94,7 +95,13 @@ class ProfDirectory:
         _json(place / "sample.json", self.wanted.settings)
 
     def finish(
-        self, part: Record, start: int, end: int, marks: Sequence[tables.TxEvent], steps: Sequence[tables.Step]
+        self,
+        part: Record,
+        start: int,
+        end: int,
+        marks: Sequence[tables.TxEvent],
+        steps: Sequence[tables.Step],
+        described: Mapping[Place, Described],
     ) -> None:
         """Write what was collected between two times (ns). OSError if that cannot be written."""
         places = [("host", "")] + [(f"device_{device}", f".{device}") for device in self.devices]
@@ -104,17 +111,23 @@ class ProfDirectory:
         part.save(self.path / "host" / "data" / "record.npz")
         output = self.path / "mindstudio_profiler_output"
         output.mkdir()
-        for name, data in self._tables(part, marks, steps).items():
+        for name, data in self._tables(part, marks, steps, described).items():
             write_whole(output / f"{name}_{self._stamp}.csv", data)
         trace = chrome_trace(part)["traceEvents"]
         write_whole(output / f"msprof_{self._stamp}.json", json.dumps(trace, separators=(",", ":")).encode())
         write_whole(output / "README.txt", _README.encode())
 
-    def _tables(self, part: Record, marks: Sequence[tables.TxEvent], steps: Sequence[tables.Step]) -> dict[str, bytes]:
+    def _tables(
+        self,
+        part: Record,
+        marks: Sequence[tables.TxEvent],
+        steps: Sequence[tables.Step],
+        described: Mapping[Place, Described],
+    ) -> dict[str, bytes]:
         wanted, found = self.wanted, {}
         whole = OperatorTable(part)
         if wanted.operators:
-            found["op_summary"] = tables.op_summary(part, whole.tasks, wanted.metrics)
+            found["op_summary"] = tables.op_summary(part, whole.tasks, wanted.metrics, described)
             found["op_statistic"] = tables.op_statistic(whole)
         if wanted.tasks:
             found["task_time"] = tables.task_time(part, whole.tasks)

@@ -11,6 +11,7 @@ import pytest
 
 from cannlab import om
 from cannlab.acl.functions.prof_subscriptions import DESC_SIZE
+from cannlab.profiler.operands import tensor_cells
 from cannlab.trace import Record
 from tests.pyacl.test_models import add_one
 
@@ -18,8 +19,7 @@ API, TASKS, METRICS, MARKS, STEPS, MEMORY = 0x1, 0x2, 0x4, 0x80, 0x40, 0x1000
 PIPE = 1
 
 
-@pytest.fixture
-def model(acl, tmp_path):
+def load(acl, tmp_path):
     """A loaded model and a function that runs it."""
     om.write(add_one(), tmp_path / "net.om")
     number, code = acl.mdl.load_from_file(str(tmp_path / "net.om"))
@@ -32,6 +32,11 @@ def model(acl, tmp_path):
             acl.mdl.add_dataset_buffer(dataset, acl.create_data_buffer(pointer, 128))
         datasets.append(dataset)
     return number, lambda: acl.mdl.execute(number, *datasets)
+
+
+@pytest.fixture
+def model(acl, tmp_path):
+    return load(acl, tmp_path)
 
 
 def only(folder: Path) -> Path:
@@ -123,7 +128,7 @@ def test_settings(acl, tmp_path) -> None:
 
 
 def test_what_ran_between_start_and_stop(acl, m, model, tmp_path) -> None:
-    _number, run = model
+    number, run = model
     out = tmp_path / "out"
     acl.prof.init(str(out))
     config = acl.prof.create_config([0, 1], PIPE, 0, API | TASKS | METRICS | MEMORY)
@@ -156,6 +161,10 @@ def test_what_ran_between_start_and_stop(acl, m, model, tmp_path) -> None:
     summary = table(out, "op_summary")
     assert [row["Op Name"] for row in summary] == ["add", "mul"] * 2
     assert [row["OP Type"] for row in summary] == ["Add", "Mul"] * 2
+    assert {row["Model ID"] for row in summary} == {str(number)}
+    assert {row["Input Shapes"] for row in summary} == {row["Output Shapes"] for row in summary} == {"2,16"}
+    assert {row["Input Data Types"] for row in summary} == {row["Output Data Types"] for row in summary} == {"FLOAT"}
+    assert {row["Input Formats"] for row in summary} == {row["Output Formats"] for row in summary} == {"ND"}
     assert {row["Task Type"] for row in summary} == {"AI_VECTOR_CORE"}
     assert [row["Task Start Time(us)"] for row in summary] == [f"{row['start'] / 1000:.3f}\t" for row in rows]
     assert [row["Task Duration(us)"] for row in summary] == [f"{(r['end'] - r['start']) / 1000:.3f}" for r in rows]
@@ -174,6 +183,33 @@ def test_what_ran_between_start_and_stop(acl, m, model, tmp_path) -> None:
     assert [row["parent"] for row in kept.tasks.rows()] == [-1, 0, 0, -1, 3, 3]
     (trace,) = (folder / "mindstudio_profiler_output").glob("msprof_*.json")
     assert {event["name"] for event in json.loads(trace.read_text())} >= {"add", "mul", "AscendCL@acl.mdl.execute"}
+
+
+def test_the_shapes_are_those_that_the_chip_stores() -> None:
+    image = om.OmTensor("x", 1, om.Format.NC1HWC0, (1, 3, 8, 8))
+    brain = om.OmTensor("y", 27, om.Format.ND, (4,))
+    assert tensor_cells((image, brain), (brain,)) == (
+        ("1,1,8,8,16;4", "FLOAT16;DT_BF16", "NC1HWC0;ND") + ("4", "DT_BF16", "ND")
+    )
+    assert tensor_cells((om.OmTensor("x", 1, om.Format.ND, (-1, 3)),), ()) == ()
+
+
+def test_the_model_ids_of_what_is_loaded_later_and_of_single_operators(acl, tmp_path) -> None:
+    acl.prof.init(str(tmp_path / "out"))
+    config = acl.prof.create_config([0], PIPE, 0, TASKS)
+    acl.prof.start(config)
+    number, run = load(acl, tmp_path)
+    assert run() == 0
+    assert acl.mdl.unload(number) == 0
+    stream, _ = acl.rt.create_stream()
+    pointer, _ = acl.rt.malloc(16, 0)
+    desc = acl.create_tensor_desc(0, [4], 2)
+    buffer = acl.create_data_buffer(pointer, 16)
+    assert acl.op.execute_v2("Add", [desc, desc], [buffer, buffer], [desc], [buffer], 0, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert acl.prof.stop(config) == 0
+    ids = [row["Model ID"] for row in table(tmp_path / "out", "op_summary")]
+    assert ids == [str(number), str(number), "4294967295"]
 
 
 def test_only_what_was_asked_for(acl, model, tmp_path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from cannlab.acl import dumps
+from cannlab.acl import dumps, profiling
 from cannlab.acl.binding import api
 from cannlab.acl.checks import Refused, current_context, refuse
 from cannlab.acl.state import acl_state
@@ -67,6 +67,7 @@ def _load(m: Machine, om: OmModel, path: str = "", *, work: bool = True, weights
         raise Refused(replace(problem.diagnosis, where=m.here().place)) from None
     state.models[number] = LoadedModel(m, om, executor, context, work, weights)
     state.next_model += 1
+    profiling.watch(m, number, state.models[number])
     return number, 0
 
 

@@ -143,7 +143,7 @@ def start(m: Machine, config: int) -> int:
     wanted = profiling.wanted(entry.data_types, entry.metrics, settings)
     session = Session(entry.devices, entry.data_types, wanted, m.thread.now)
     profiling.make_directory(m, session, entry.devices)
-    state.sessions.append(session)
+    profiling.begin(m, session)
     return 0
 
 
