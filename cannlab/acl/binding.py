@@ -10,6 +10,7 @@ from types import CodeType
 from typing import Any, TypeVar
 
 from cannlab.acl.arguments import CONVERTERS, BadArgument
+from cannlab.acl.not_emulated import reason
 from cannlab.acl.refusals import refused as bad_arguments
 from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import TaskFault, machine
@@ -113,11 +114,12 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
 
 def _missing(signature: Signature) -> Callable[..., Any]:
     parse = _parser(signature)
+    why = reason(signature.name) or "do without it here"
 
     def function(*arguments: Any) -> Any:
         parse(arguments)
         raise NotEmulatedError(
-            f"{signature.name} is not emulated: do without it here; python -m cannlab.acl.surface lists what is"
+            f"{signature.name} is not emulated: {why}; python -m cannlab.acl.surface lists what is emulated"
         )
 
     return function

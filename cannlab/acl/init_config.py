@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_DUMP: dict[str, tuple[str, ...]] = {
-    "dump_mode": ("input", "output", "all"),
-    "dump_op_switch": ("on", "off"),
-    "dump_data": ("tensor", "stats"),
-    "dump_scene": ("aic_err_brief_dump", "aic_err_norm_dump", "aic_err_detail_dump", "lite_exception", "watcher"),
-    "dump_debug": ("on", "off"),
-    "dump_level": ("op", "kernel", "all"),
-}
-_KERNEL_DATA = ("all", "printf", "tensor", "assert", "timestamp")
+from cannlab.acl import dump_config
+from cannlab.acl.profiling import METRIC_NAMES
+
 _PROFILER = frozenset(
     ("switch", "output", "aic_metrics", "aicpu", "l2", "storage_limit", "hccl", "msproftx", "instr_profiling")
     + ("instr_profiling_freq", "task_tsfw", "ascendcl", "task_time", "runtime_api", "ge_api", "task_memory")
@@ -26,11 +20,12 @@ _FREQUENCIES = {
     **dict.fromkeys(("sys_io_sampling_freq", "dvpp_freq", "sys_lp_freq"), 100),
     "sys_hardware_mem_freq": 10_000,
 }
+_METRICS = ("PipeUtilization", *sorted(set(METRIC_NAMES) - {"PipeUtilization"}), "")
 _LEAST_STACK, _STACK_UNIT = 32 << 10, 16 << 10
 
 
 def problem(config: Mapping[str, Any], devices: int) -> str:
-    """Why this configuration is refused (100000); "" if it is not.
+    """Why this configuration is refused (100000); "" if it is not. The part ``dump`` is looked at by ``dump_config``.
 
     Args:
         devices: how many devices there are.
@@ -50,7 +45,7 @@ def problem(config: Mapping[str, Any], devices: int) -> str:
         size = stack.get("aicore_stack_size", _LEAST_STACK) if isinstance(stack, dict) else None
         if not (isinstance(size, int) and size >= _LEAST_STACK and size % _STACK_UNIT == 0):
             return "StackSize.aicore_stack_size is not a multiple of 16384 from 32768 on"
-    return _dump(config.get("dump")) or _profiler(config.get("profiler"))
+    return _profiler(config.get("profiler"))
 
 
 def default_device(config: Mapping[str, Any]) -> int | None:
@@ -61,39 +56,7 @@ def default_device(config: Mapping[str, Any]) -> int | None:
 
 def not_emulated(config: Mapping[str, Any]) -> list[str]:
     """The parts of a configuration that is right which have no effect here."""
-    found = []
-    dump = config.get("dump") or {}
-    if dump.get("dump_list") or dump.get("dump_scene") or dump.get("dump_debug") == "on":
-        found.append("dump")
-    if (config.get("profiler") or {}).get("switch") == "on":
-        found.append("profiler")
-    return found
-
-
-def _dump(dump: Any) -> str:
-    if dump is None:
-        return ""
-    if not isinstance(dump, dict):
-        return "dump is not an object"
-    for key, allowed in _DUMP.items():
-        if key in dump and dump[key] not in allowed:
-            return f"dump.{key} is {dump[key]!r}, not one of {', '.join(allowed)}"
-    for word in str(dump.get("dump_kernel_data", "all")).split(","):
-        if word not in _KERNEL_DATA:
-            return f"dump.dump_kernel_data names {word!r}, not one of {', '.join(_KERNEL_DATA)}"
-    models = dump.get("dump_list")
-    if models is not None and not (isinstance(models, list) and all(isinstance(item, dict) for item in models)):
-        return "dump.dump_list is not a list of objects"
-    overflow, scene = dump.get("dump_debug") == "on", dump.get("dump_scene")
-    if (models or overflow) and not dump.get("dump_path"):
-        return "dump.dump_path is missing"
-    if overflow and models:
-        return "dump.dump_debug cannot be combined with dump.dump_list"
-    if scene == "watcher" and (overflow or dump.get("dump_op_switch") == "on"):
-        return "dump.dump_scene watcher excludes dump_debug and dump_op_switch"
-    if scene is not None and scene != "watcher" and (models or overflow):
-        return "an exception dump (dump.dump_scene) cannot be combined with another dump"
-    return ""
+    return ["dump"] if dump_config.not_emulated(config.get("dump")) else []
 
 
 def _profiler(profiler: Any) -> str:
@@ -106,6 +69,11 @@ def _profiler(profiler: Any) -> str:
     unknown = sorted(set(profiler) - _PROFILER)
     if unknown:
         return f"profiler has the unknown key {unknown[0]}"
+    if profiler.get("aic_metrics", _METRICS[0]) not in _METRICS:
+        return f"profiler.aic_metrics is {profiler['aic_metrics']!r}, not one of {', '.join(_METRICS)}"
+    output = profiler.get("output", "")
+    if not isinstance(output, str):
+        return "profiler.output is not a text"
     for key, most in _FREQUENCIES.items():
         text = str(profiler.get(key, 1))
         if not (text.isdecimal() and 1 <= int(text) <= most):

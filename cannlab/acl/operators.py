@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from cannlab.acl import dumps
 from cannlab.acl.checks import Refused, refuse
 from cannlab.errors import diagnose
 from cannlab.machine import Engine, Machine, Stream, TaskFault, Work, single_ops
+from cannlab.machine.overflow import left_range
 from cannlab.om import Format, OmError, OmModel, OmTensor, dtypes
 from cannlab.trace import TaskKind
 
@@ -166,6 +168,12 @@ def submit(m: Machine, op: Operator, inputs: Sequence[Buffer], outputs: Sequence
             now = replace(op, values={**op.values, **values})
         model = executor or find(m, now, where)
         arrays = [read(m, op.inputs[at], inputs[at]) for at in range(len(op.inputs)) if at not in now.values]
+        watched = dumps.wants_operators(m)
+        # Copies: an output may lie where an input does.
+        given = [
+            (item, now.values[at] if at in now.values else read(m, item, inputs[at]).copy())
+            for at, item in enumerate(op.inputs if watched else ())
+        ]
         results, work = model.run(arrays)
         for item, (address, _), result in zip(op.outputs, outputs, results, strict=True):
             if item.size:
@@ -173,10 +181,17 @@ def submit(m: Machine, op: Operator, inputs: Sequence[Buffer], outputs: Sequence
                     np.ascontiguousarray(result).reshape(-1).view(np.uint8).data
                 )
         (operator,) = work.operators
+        device = stream.context.device
+        if device.watches_overflow and not device.overflowed:
+            device.overflowed = left_range(results, m.soc)
+        if watched:
+            made = list(zip(op.outputs, results, strict=True))
+            dumps.write_operator(m, op.op_type, device.index, stream.number, given, made)
         return Work(operator.ns)
 
+    dumps.write_arguments(m, op.op_type, op.inputs, op.outputs, op.attributes)
     shown = executor.work.operators[0] if executor is not None else None
-    return stream.submit(
+    code = stream.submit(
         TaskKind.OPERATOR,
         op.op_type,
         run,
@@ -187,6 +202,14 @@ def submit(m: Machine, op: Operator, inputs: Sequence[Buffer], outputs: Sequence
         blocks=shown.blocks if shown is not None else 1,
         keep=owners,
     )
+    dumps.describe(m, stream.last, _described(op, inputs, outputs))
+    return code
+
+
+def _described(op: Operator, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> dumps.Described:
+    given = tuple((item, *pair) for item, pair in zip(op.inputs, inputs, strict=True))
+    made = tuple((item, *pair) for item, pair in zip(op.outputs, outputs, strict=True))
+    return dumps.Described(op.op_type, op.op_type, given, made)
 
 
 def refuse_load(m: Machine, problem: OmError) -> Refused:

@@ -24,6 +24,7 @@ _FILE_BYTES = 20 << 20
 _FILES = 10
 _MOST_FILES = 1000
 _MODULES = {"runtime": "RUNTIME", "memory": "RUNTIME", "kernel": "RUNTIME", "model": "GE", "om": "GE", "media": "DVPP"}
+_MODULES |= {"prof": "PROFILING", "dump": "IDEDD"}
 """Which module's log a refused call goes to, by the area of its rule."""
 
 

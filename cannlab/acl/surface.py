@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from cannlab.acl.binding import is_emulated
+from cannlab.acl.not_emulated import reason
 from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import requested_faults
 from cannlab.trace.whole_file import write_whole
@@ -29,6 +30,28 @@ the real one does and then raises `NotEmulatedError`, which names the function.
 ## Faults on request
 
 {faults}
+
+## Profiling
+
+`acl.prof` and the part `profiler` of the file of `acl.init` write a `PROF_NUMBER_TIME_LETTERS` folder with `host`,
+`device_N` and `mindstudio_profiler_output`. The tables of the last (op_summary, op_statistic, task_time,
+api_statistic, memory_record, msprof_tx, step_trace) and its timeline are written at once: no `msprof --export=on` is
+needed. What differs from hardware: times are simulated; `data` holds the record of the emulated machine and not the
+binary data of real collectors, whose format is not published; columns that the emulation has no value for say N/A (of
+the AI Core metrics the time and the cycles are filled; shapes, types and formats are those of the activations of
+models with fixed shapes); samples of the host and of the system are not collected, their settings are checked and
+kept in sample.json. Without `output` the folder is made in the current directory. `acl.prof.model_subscribe` writes a
+block for each operator into the pipe, from a thread of its own.
+
+## Dumps
+
+The part `dump` of the file of `acl.init`, or `acl.mdl.init_dump` and `set_dump`, write one file for each operator, as
+`PATH/TIME/DEVICE/MODEL/MODEL_ID/RUN/TYPE.NAME.TASK.STREAM.TIMESTAMP` (single operators: without model and run;
+operators that failed: `PATH/extra-info/data-dump/DEVICE/...`). A file is the length of its description (8 bytes), the
+description (DumpData of dump_data.proto) and the data; with `dump_data` "stats" it is a CSV table. NC1HWC0 is written
+as the chip stores it. What differs from hardware: operators inside the branches of an If are left out; `dump_debug`
+writes the operators that left their range, and no file of the overflow detector; `dump_scene` "aic_err_detail_dump"
+writes what the brief one does; "watcher" and `dump_kernel_data` have no effect, which is said.
 """
 
 
@@ -64,10 +87,12 @@ def page() -> str:
     for module, names in modules().items():
         every = [signatures()[f"{module}.{name}"] for name in names]
         parts.append(f"## {module}\n")
-        for title, chosen in (
-            ("Emulated", [entry for entry in every if is_emulated(entry.name)]),
-            ("Not emulated", [entry for entry in every if not is_emulated(entry.name)]),
-        ):
+        groups = {"Emulated": [entry for entry in every if is_emulated(entry.name)]}
+        for entry in every:
+            if not is_emulated(entry.name):
+                why = reason(entry.name)
+                groups.setdefault(f"Not emulated ({why})" if why else "Not emulated", []).append(entry)
+        for title, chosen in groups.items():
             if chosen:
                 parts.append(f"{title}:\n\n" + "\n".join(f"- {_call(entry)}" for entry in chosen) + "\n")
     return "\n".join(parts)

@@ -23,6 +23,7 @@ class Device:
         primary: the context that set_device made, while there is one.
         peers: devices whose memory it may use. lost: it no longer answers.
         core_limits: how many cores of a kind programs may use, where that was limited.
+        watches_overflow: somebody wants to know of overflows. overflowed: there was one since that was last reset.
     """
 
     def __init__(self, machine: Machine, index: int) -> None:
@@ -40,6 +41,8 @@ class Device:
         self.peers: set[int] = set()
         self.core_limits: dict[int, int] = {}
         self.lost = False
+        self.watches_overflow = False
+        self.overflowed = False
         self._stream_numbers = 0
         self._timelines = [Timeline() for _ in Engine]
 

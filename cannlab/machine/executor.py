@@ -118,8 +118,11 @@ class _Branches:
 _Step = _Session | _Custom | _Branches
 
 
-class _Program:
-    """One graph, ready to run: a model with fixed shapes, one gear, or a model with ranges."""
+class Program:
+    """One graph, ready to run: a model with fixed shapes, one gear, or a model with ranges.
+
+    ``inputs`` and ``outputs`` are the graph's, by name; ``constants`` its initializers.
+    """
 
     def __init__(self, om: OmModel, chip: Soc, threads: int) -> None:
         self.om = om
@@ -127,19 +130,19 @@ class _Program:
         lowered = Lowered(om, chip.saturates)
         self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
         self._steps = self._built(split(lowered, self._is_custom), lowered, threads)
-        self._constants = lowered.constants
+        self.constants = lowered.constants
         self._known = lowered.infos
-        self._inputs, self._outputs = lowered.inputs, lowered.outputs
+        self.inputs, self.outputs = lowered.inputs, lowered.outputs
         self._branches = any(task.within for task in om.tasks)
         self.work = Work(ns=cost.model_ns(om, chip), operators=cost.operators(om, chip))
 
     def run(self, inputs: Sequence[NDArray[Any]]) -> tuple[list[NDArray[Any]], Work]:
-        given = dict(zip(self._inputs, inputs, strict=True))
-        now = _Run({**self._constants, **given}, {name: array.shape for name, array in given.items()})
+        given = dict(zip(self.inputs, inputs, strict=True))
+        now = _Run({**self.constants, **given}, {name: array.shape for name, array in given.items()})
         for step in self._steps:
             step.run(now)
         # ascontiguousarray makes a vector of a single number.
-        results = [np.ascontiguousarray(now.values[name]).reshape(now.values[name].shape) for name in self._outputs]
+        results = [np.ascontiguousarray(now.values[name]).reshape(now.values[name].shape) for name in self.outputs]
         for result, tensor in zip(results, self.om.outputs, strict=False):
             if not self.om.dynamic and result.shape != tensor.dims:
                 reason = f"{tensor.name} came out as {list(result.shape)}, the model says {list(tensor.dims)}"
@@ -227,15 +230,15 @@ class Model:
         self._lock = threading.Lock()
         self._chip = cost.chip(om, soc or socs.get(om.soc))
         self._threads = threads
-        self._programs: dict[int, _Program] = {}
+        self._programs: dict[int, Program] = {}
         self.work = self._program(om.largest if om.variants else 0).work
 
-    def _program(self, gear: int) -> _Program:
+    def _program(self, gear: int) -> Program:
         """The program of a gear (0 without gears), made at its first use."""
         if gear not in self._programs:
             om = self.om.at(gear) if self.om.variants else self.om
             try:
-                self._programs[gear] = _Program(om, self._chip, self._threads)
+                self._programs[gear] = Program(om, self._chip, self._threads)
             except _UNUSABLE as problem:
                 raise om_error("graph_damaged", name=om.name, reason=str(problem)) from problem
         return self._programs[gear]

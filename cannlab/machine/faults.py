@@ -16,7 +16,7 @@ class TaskFault(Exception):
     def code(self) -> int:
         """The code as a number; 507000 (inner error) if the rule has none."""
         text = self.diagnosis.code
-        return int(text) if text.isdecimal() and text != "0" else 507000
+        return int(text) if text.removeprefix("-").isdecimal() and text != "0" else 507000
 
 
 class MemoryFault(TaskFault):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from cannlab.machine.blocks import Block, MemoryKind
 from cannlab.machine.engines import Engine
 from cannlab.machine.faults import MemoryFault, TaskFault
 from cannlab.machine.memory import View
+from cannlab.machine.overflow import left_range
 from cannlab.machine.work import Work
 from cannlab.om.errors import OmError
 from cannlab.trace import TaskKind
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from cannlab.machine.node import Machine
     from cannlab.machine.spots import Spot
     from cannlab.machine.stream import Stream
+    from cannlab.machine.watched import Seen
     from cannlab.om import OmModel, OmTensor
 
 SLACK = 64
@@ -48,6 +51,7 @@ class LoadedModel:
         om: what the file says. context: where it was loaded. made: the learner's line that loaded it.
         number: the id of the stream that its synchronous executions show.
         chosen: the gear that was set last; None before.
+        observers: called with the start (ns) and the work of every run.
     """
 
     def __init__(self, m: Machine, om: OmModel, executor: Model, context: Context, work: bool, weights: bool) -> None:
@@ -66,6 +70,8 @@ class LoadedModel:
         self._executor = executor
         self._blocks: list[Block] = []
         self.chosen: int | None = None
+        self.observers: list[Callable[[int, Work], None]] = []
+        self._watched = False
         try:
             for size, wanted in ((om.work_size, work), (om.weight_size, weights)):
                 if wanted and size:
@@ -236,6 +242,8 @@ class LoadedModel:
             bytes_read = min(size, tensor.size) if image and self._is_dynamic_image(tensor) else tensor.size
             array = np.frombuffer(memory.view(address, bytes_read, "device"), tensor.type.numpy)
             arrays.append(array if image else array.reshape(tensor.dims))
+        if self.context.device.watches_overflow and not self._watched:
+            self._watch_overflow()
         try:
             results, work = self._executor.run(arrays, gear)
         except OmError as problem:
@@ -253,4 +261,25 @@ class LoadedModel:
                 view = memory.view(address, result.nbytes, "device")
                 view[:] = np.ascontiguousarray(result).reshape(-1).view(np.uint8).data
             given.append(Output(address, size, tuple(result.shape)))
+        if self.observers:
+            work = replace(work, told=partial(self._tell, work))
         return given, work
+
+    def _watch_overflow(self) -> None:
+        """From now on every operator's results are looked at."""
+        from cannlab.machine.watched import WatchedModel
+
+        self._watched = True
+        if isinstance(self._executor, WatchedModel):
+            self._executor.observers.append(self._note_overflow)
+        else:
+            self._executor = WatchedModel(self.om, self._m.soc, lambda task: True, self._note_overflow)
+
+    def _note_overflow(self, seen: list[Seen]) -> None:
+        device = self.context.device
+        if device.watches_overflow and not device.overflowed:
+            device.overflowed = left_range((array for entry in seen for _, array in entry.outputs), self._m.soc)
+
+    def _tell(self, work: Work, start: int) -> None:
+        for observer in self.observers:
+            observer(start, work)

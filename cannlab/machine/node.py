@@ -237,6 +237,8 @@ class Machine:
                 spot.line,
             )
             at += operator.ns
+        if work.told is not None:
+            work.told(start)
         return row
 
     # -- waiting -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cannlab.errors import Diagnosis, diagnose
@@ -159,6 +160,10 @@ class Stream:
                 continue
             head = task.stream.queue[0]
             if head.after is not None and not head.after.done:
+                if head.after in pending:
+                    # It waits for itself in a circle: nothing ever comes.
+                    head.after, head.run = None, partial(_never, head)
+                    continue
                 pending.append(head.after)
                 continue
             if due is not None and head.earliest() > due:
@@ -170,8 +175,10 @@ class Stream:
     def holder(self, target: Task) -> HostThread | None:
         """The host thread that must run the blocking callback which holds up ``target``; None if there is none."""
         head = target.stream.queue[0]
-        while head.after is not None and not head.after.done:
+        seen = {head}
+        while head.after is not None and not head.after.done and head.after.stream.queue[0] not in seen:
             head = head.after.stream.queue[0]
+            seen.add(head)
         subscription = head.stream.subscription
         return subscription.thread if subscription is not None else None
 
@@ -300,6 +307,10 @@ class Stream:
             if task.callback is not None:
                 task.callback.finish(self.ready)
             task.finish(self.ready)
+
+
+def _never(task: Task) -> Work:
+    raise TaskFault(diagnose("runtime.stream_circle", where=task.spot.place, stream=task.stream.number))
 
 
 def deadlock(stream: Stream) -> TaskFault:

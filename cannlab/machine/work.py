@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cannlab.trace import KernelTrace
@@ -38,8 +39,10 @@ class Work:
         ns: how long the task takes, simulated.
         operators: the operators of a model, in order.
         kernel: the instruction trace of a kernel.
+        told: is given the start (ns) once it is known, if somebody wants to know.
     """
 
     ns: int
     operators: tuple[Operator, ...] = ()
     kernel: KernelTrace | None = None
+    told: Callable[[int], None] | None = None

@@ -16,6 +16,7 @@ from cannlab.acl.signatures import Signature, signatures
 from cannlab.machine import reset_machine
 
 LEFT_OUT = ("acl.util.start_thread", "acl.util.stop_thread", "acl.rt.process_report", "acl.finalize")
+LEFT_OUT += ("acl.rt.get_group_info_detail",)  # It always raises RuntimeError, as the real one does when it fails.
 EMULATED = [entry for name, entry in signatures().items() if is_emulated(name) and name not in LEFT_OUT]
 
 
@@ -46,8 +47,9 @@ def call(entry: Signature, arguments: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("soc", ["Ascend910B1", "Ascend310P3"])
-def test_junk_of_the_right_kind_gives_codes(soc, monkeypatch) -> None:
+def test_junk_of_the_right_kind_gives_codes(soc, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("CANNLAB_DIAGNOSES", "off")
+    monkeypatch.chdir(tmp_path)  # Some functions make the folder that they are given.
     warnings.simplefilter("ignore")
     rng = random.Random(soc)
     text = np.frombuffer(b"x" * 64, np.uint8)

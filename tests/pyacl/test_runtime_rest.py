@@ -334,13 +334,22 @@ def test_a_clean_program_leaves_nothing(acl, m) -> None:
     ("config", "ret"),
     [
         ({"dump": {"dump_list": [{"model_name": "a"}], "dump_path": "/tmp"}}, 0),
-        ({"dump": {"dump_list": [{"model_name": "a"}]}}, 100000),
-        ({"dump": {"dump_mode": "some"}}, 100000),
-        ({"dump": {"dump_debug": "on", "dump_path": "d", "dump_list": [{}]}}, 100000),
-        ({"dump": {"dump_scene": "lite_exception", "dump_path": "d", "dump_list": [{}]}}, 100000),
-        ({"dump": {"dump_scene": "watcher", "dump_op_switch": "on"}}, 100000),
+        ({"dump": {"dump_list": [{"model_name": "a"}]}}, 100009),
+        ({"dump": {"dump_list": [{"model_name": "a"}], "dump_path": "/no/such/folder"}}, 100009),
+        ({"dump": {"dump_list": [{"model_name": "a", "layer": []}], "dump_path": "/tmp"}}, 100009),
+        ({"dump": {"dump_list": [{}], "dump_path": "/tmp"}}, 100009),
+        ({"dump": {"dump_list": [{}], "dump_path": "/tmp", "dump_op_switch": "on"}}, 0),
+        ({"dump": {"dump_list": {}, "dump_path": "/tmp"}}, 100009),
+        ({"dump": []}, 100009),
+        ({"dump": {}}, 0),
+        ({"dump": {"dump_mode": "some"}}, 100009),
+        ({"dump": {"dump_debug": "on", "dump_path": "/tmp", "dump_list": [{"model_name": "a"}]}}, 100009),
+        ({"dump": {"dump_debug": "on", "dump_path": "/tmp"}}, 0),
+        ({"dump": {"dump_scene": "lite_exception", "dump_path": "/tmp", "dump_op_switch": "on"}}, 100009),
+        ({"dump": {"dump_scene": "lite_exception"}}, 0),
+        ({"dump": {"dump_scene": "watcher", "dump_op_switch": "on"}}, 100009),
         ({"dump": {"dump_kernel_data": "printf,assert"}}, 0),
-        ({"dump": {"dump_kernel_data": "print"}}, 100000),
+        ({"dump": {"dump_kernel_data": "print"}}, 100009),
         ({"profiler": {"switch": "on", "aicpu": "on"}}, 0),
         ({"profiler": {"switch": "on", "unknown": "on"}}, 100000),
         ({"profiler": {"switch": "on", "sys_cpu_freq": "51"}}, 100000),
@@ -357,8 +366,7 @@ def test_configurations(m, tmp_path, config, ret) -> None:
     path.write_text(json.dumps(config))
     assert acl.init(str(path)) == ret
     ignored = [fault["facts"]["part"] for fault in m.record.faults if fault["rule"] == "runtime.config_ignored"]
-    wanted = [part for part in ("dump", "profiler") if ret == 0 and part in config and "kernel" not in str(config)]
-    assert ignored == [part for part in wanted if config[part].get("switch") != "off"]
+    assert ignored == (["dump"] if ret == 0 and "kernel" in str(config) else [])
 
 
 def test_a_default_device_serves_threads_that_set_none(m, tmp_path) -> None:

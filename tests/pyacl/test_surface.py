@@ -9,6 +9,7 @@ import pytest
 
 from cannlab.acl import surface
 from cannlab.acl.binding import NotEmulatedError, is_emulated
+from cannlab.acl.not_emulated import _REASONS, reason
 from cannlab.acl.signatures import signatures
 
 PAGE = Path(__file__).parents[2] / "docs" / "pyacl.md"
@@ -29,5 +30,20 @@ def test_the_page_names_every_function_once() -> None:
 def test_what_is_not_emulated_names_itself(name) -> None:
     signature = signatures()[name]
     function = getattr(import_module(signature.module.replace("acl", "cannlab.acl", 1)), name.rpartition(".")[2])
-    with pytest.raises(NotEmulatedError, match=f"^{name} is not emulated"):
+    with pytest.raises(NotEmulatedError, match=f"^{name} is not emulated: "):
         function(*[FITTING.get(letter, 1) for letter in signature.formats])
+
+
+def test_a_reason_belongs_to_something_that_is_missing() -> None:
+    for start in _REASONS:
+        names = [name for name in signatures() if name.startswith(start)]
+        assert names, start
+        assert not any(is_emulated(name) for name in names), start
+
+
+def test_what_is_whole() -> None:
+    """Every function of these modules is emulated, but for those that need machine code of kernels."""
+    for name in signatures():
+        module = name.rpartition(".")[0]
+        if module in ("acl", "acl.mdl", "acl.prof", "acl.util", "acl.rt", "acl.op"):
+            assert is_emulated(name) or "only the chip can run" in reason(name), name

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from typing import Any
 
 from cannlab.acl.binding import api
 from cannlab.acl.checks import refuse, take_device
@@ -12,6 +14,9 @@ _ALL = 0xFFFF_FFFF
 _UUID_BYTES = 16
 _MOST_RANGES = 128
 NORMAL, ABNORMAL = 0, 1
+HCCS, PIX, SYS, SIO, HCCS_SWITCH = 1, 2, 16, 32, 64
+_HCCS_GROUP = 4
+"""So many 910 of a server are linked by HCCS."""
 
 
 def _attribute(device: Device, attribute: int) -> int | None:
@@ -116,3 +121,32 @@ def get_mem_uce_info(m: Machine, device_id: int, array_size: int) -> tuple[list[
     if not 0 < array_size <= _MOST_RANGES:
         raise refuse(m, "runtime.bad_parameter", argument="array_size", value=array_size, allowed="1 to 128")
     return [], 0
+
+
+@api("acl.rt.mem_uce_repair")
+def mem_uce_repair(m: Machine, device_id: int, infos: Any) -> int:
+    """mem_uce_repair(device, [{"addr", "len"}, ...]) -> ret: nothing to do, emulated memory has no such errors."""
+    take_device(m, device_id)
+    if not isinstance(infos, list) or not all(isinstance(info, dict) for info in infos):
+        raise TypeError("acl.rt.mem_uce_repair args parse failed")
+    if not 0 < len(infos) <= _MOST_RANGES:
+        raise refuse(m, "runtime.bad_parameter", argument="infos", value=len(infos), allowed="1 to 128 ranges")
+    return 0
+
+
+@api("acl.rt.get_devices_topo")
+def get_devices_topo(m: Machine, device_id: int, other_device_id: int) -> tuple[int, int]:
+    """get_devices_topo(device, other) -> (link, ret): 1 HCCS, 2 PCIe switch, 16 SMP, 32 the other die of a chip, 64
+    HCCS switch. The server that is emulated is the usual one of each chip; how devices are linked there is inferred."""
+    device, other = take_device(m, device_id), take_device(m, other_device_id)
+    if m.soc.short.startswith("Ascend910_93"):
+        return SIO if device.index // 2 == other.index // 2 else HCCS_SWITCH, 0
+    if m.soc.short == "Ascend910":
+        return HCCS if device.index // _HCCS_GROUP == other.index // _HCCS_GROUP else SYS, 0
+    return HCCS if m.soc.split else PIX, 0
+
+
+@api("acl.rt.device_get_bare_tgid")
+def device_get_bare_tgid(m: Machine) -> tuple[int, int]:
+    """device_get_bare_tgid() -> (pid, ret): the process, as others name it for sharing."""
+    return os.getpid(), 0

@@ -149,10 +149,3 @@ def set_op_wait_timeout(m: Machine, seconds: int) -> int:
     """set_op_wait_timeout(seconds) -> ret: accepted; no emulated wait takes that long."""
     current_context(m)
     return 0
-
-
-@api("acl.rt.set_op_execute_time_out")
-def set_op_execute_time_out(m: Machine, seconds: int) -> int:
-    """set_op_execute_time_out(seconds) -> ret: accepted; no emulated operator hangs."""
-    current_context(m)
-    return 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from cannlab.acl import dumps
 from cannlab.acl.binding import api
 from cannlab.acl.checks import refuse, take, take_stream
 from cannlab.acl.functions.data_buffers import DataBuffer
 from cannlab.acl.functions.datasets import Dataset
 from cannlab.acl.functions.loading import in_context
 from cannlab.acl.functions.tensor_descs import TensorDesc
-from cannlab.machine import Machine, MemoryKind
+from cannlab.machine import Machine, MemoryKind, TaskFault
 from cannlab.machine.models import LoadedModel, Output
+from cannlab.om import OmTensor
 
 
 def _buffers(m: Machine, dataset: int) -> list[DataBuffer]:
@@ -71,7 +73,12 @@ def execute(m: Machine, model_id: int, inputs: int, outputs: int) -> int:
     if shapes is None:
         model.check("input", model.om.inputs, _pairs(given))
         _provide(m, model, wanted)
-    made = model.execute(_pairs(given), _pairs(wanted), shapes)
+    try:
+        made = model.execute(_pairs(given), _pairs(wanted), shapes)
+    except TaskFault as fault:
+        described = _described(model, given, wanted)
+        dumps.write_failure(m, described, model.context.device.index, model.number, m.sequence, fault.code)
+        raise
     if shapes is not None:
         for buffer, output in zip(wanted, made, strict=True):
             buffer.address, buffer.size = output.address, output.size
@@ -93,4 +100,13 @@ def execute_async(m: Machine, model_id: int, inputs: int, outputs: int, stream: 
         _describe(m, model, target, made)
 
     queue = take_stream(m, stream)
-    return model.execute_later(_pairs(given), _pairs(wanted), queue, shapes, None if shapes is None else done)
+    code = model.execute_later(_pairs(given), _pairs(wanted), queue, shapes, None if shapes is None else done)
+    dumps.describe(m, queue.last, _described(model, given, wanted))
+    return code
+
+
+def _described(model: LoadedModel, inputs: list[DataBuffer], outputs: list[DataBuffer]) -> dumps.Described:
+    def sized(tensors: tuple[OmTensor, ...], buffers: list[DataBuffer]) -> tuple[tuple[OmTensor, int, int], ...]:
+        return tuple((tensor, *pair) for tensor, pair in zip(tensors, _pairs(buffers), strict=False))
+
+    return dumps.Described("Model", model.om.name, sized(model.om.inputs, inputs), sized(model.om.outputs, outputs))

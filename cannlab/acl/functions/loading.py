@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+from cannlab.acl import dumps, profiling
 from cannlab.acl.binding import api
 from cannlab.acl.checks import Refused, current_context, refuse
 from cannlab.acl.state import acl_state
@@ -55,18 +57,17 @@ def from_memory(m: Machine, pointer: int, size: int) -> memoryview:
     return m.memory.view(pointer, size, "host", write=False)
 
 
-def _load(m: Machine, om: OmModel, *, work: bool = True, weights: bool = True) -> tuple[int, int]:
-    from cannlab.machine.executor import Model
-
+def _load(m: Machine, om: OmModel, path: str = "", *, work: bool = True, weights: bool = True) -> tuple[int, int]:
     context = current_context(m)
+    state = acl_state(m)
+    number = state.next_model
     try:
-        executor = Model(om, m.soc)
+        executor = dumps.executor(m, om, Path(path).stem, number, lambda: state.models[number])
     except OmError as problem:
         raise Refused(replace(problem.diagnosis, where=m.here().place)) from None
-    state = acl_state(m)
-    model = LoadedModel(m, om, executor, context, work, weights)
-    number, state.next_model = state.next_model, state.next_model + 1
-    state.models[number] = model
+    state.models[number] = LoadedModel(m, om, executor, context, work, weights)
+    state.next_model += 1
+    profiling.watch(m, number, state.models[number])
     return number, 0
 
 
@@ -75,7 +76,7 @@ def load_from_file(m: Machine, path: str) -> tuple[int, int]:
     """load_from_file(path) -> (model_id, ret)."""
     require_init(m)
     current_context(m)
-    return _load(m, read(m, path, for_device=True))
+    return _load(m, read(m, path, for_device=True), path)
 
 
 @api("acl.mdl.load_from_mem")
@@ -96,7 +97,7 @@ def load_from_file_with_mem(
     """
     require_init(m)
     current_context(m)
-    return _load_with(m, read(m, path, for_device=True), work, work_size, weight, weight_size)
+    return _load_with(m, read(m, path, for_device=True), work, work_size, weight, weight_size, path)
 
 
 @api("acl.mdl.load_from_mem_with_mem")
@@ -110,7 +111,9 @@ def load_from_mem_with_mem(
     return _load_with(m, om, work, work_size, weight, weight_size)
 
 
-def _load_with(m: Machine, om: OmModel, work: int, work_size: int, weight: int, weight_size: int) -> tuple[int, int]:
+def _load_with(
+    m: Machine, om: OmModel, work: int, work_size: int, weight: int, weight_size: int, path: str = ""
+) -> tuple[int, int]:
     for kind, pointer, given, needed in (
         ("work", work, work_size, om.work_size),
         ("weight", weight, weight_size, om.weight_size),
@@ -121,7 +124,7 @@ def _load_with(m: Machine, om: OmModel, work: int, work_size: int, weight: int, 
             raise refuse(m, "model.work_memory", kind=kind, given=given, needed=needed)
         if needed:
             m.memory.resolve(pointer, needed, "device", write=True)
-    return _load(m, om, work=work == 0, weights=weight == 0)
+    return _load(m, om, path, work=work == 0, weights=weight == 0)
 
 
 @api("acl.mdl.unload")

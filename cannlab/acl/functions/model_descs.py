@@ -243,3 +243,40 @@ def filled(m: Machine, desc: int) -> OmModel:
     if om is None:
         raise refuse(m, "model.empty_desc")
     return om
+
+
+ORIGINAL_NAMES = "_datadump_original_op_names"
+"""ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES: the only attribute that can be asked for."""
+
+
+@api("acl.mdl.get_op_attr")
+def get_op_attr(m: Machine, desc: int, op_name: str, attribute: str) -> str | None:
+    """get_op_attr(desc, op, "_datadump_original_op_names") -> "[length]name[length]name...": the operators of the
+    original model that this one stands for; "" without the operator or the attribute, None for no description."""
+    if not desc:
+        m.report(refuse(m, "runtime.null_handle", kind="model description").diagnosis)
+        return None
+    entry = take(m, desc, ModelDesc)
+    tasks = entry.om.tasks if entry.om is not None else ()
+    task = next((task for task in tasks if task.name == op_name), None)
+    if task is None or attribute != ORIGINAL_NAMES:
+        return ""
+    return "".join(f"[{len(name.encode())}]{name}" for name in task.nodes)
+
+
+def _no_range() -> dict[str, Any]:
+    return {"rangeCount": 0, "range": []}
+
+
+@api("acl.mdl.get_input_dims_range", empty=_no_range)
+def get_input_dims_range(m: Machine, desc: int, index: int) -> tuple[dict[str, Any], int]:
+    """get_input_dims_range(desc, index) -> ({"rangeCount", "range": [[least, most], ...]}, ret): most -1 without a
+    limit, both the same where the size is fixed; nothing for a model with gears."""
+    entry = take(m, desc, ModelDesc)
+    tensor = _tensor(m, desc, index, "input")
+    if tensor is None or entry.om is None:
+        raise refuse(m, "runtime.bad_parameter", argument="index", value=index, allowed="an input of the model")
+    if entry.om.variants:
+        return _no_range(), 0
+    pairs = tensor.ranges or tuple((dim, dim) for dim in tensor.dims)
+    return {"rangeCount": len(pairs), "range": [list(pair) for pair in pairs]}, 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from cannlab.acl.binding import api
 from cannlab.acl.checks import current_context, name_kind, opened, refuse, take, take_stream
+from cannlab.acl.shared_keys import SharedKeys, check_chip, pids
 from cannlab.errors import diagnose
 from cannlab.machine import Context, Engine, Machine, TaskFault, Work
 from cannlab.machine.tasks import NOTHING, Task
@@ -18,6 +19,9 @@ from cannlab.trace import TaskKind
 
 _LONGEST = (1 << 32) - 1
 _KEY = "acl.rt.notifies"
+_SHARED = "acl.rt.shared_notifies"
+NO_PIDS, PEER_ACCESS = 2, 2
+"""ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION, ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS."""
 
 
 @dataclass
@@ -107,3 +111,30 @@ def notify_batch_reset(m: Machine, notifies: Any) -> int:
     for entry in [take(m, handle, Notify) for handle in notifies]:
         entry.records.clear()
     return 0
+
+
+def _shared(m: Machine) -> SharedKeys[Notify]:
+    found: SharedKeys[Notify] = m.faces.setdefault(_SHARED, SharedKeys("notify"))
+    return found
+
+
+@api("acl.rt.notify_get_export_key")
+def notify_get_export_key(m: Machine, notify: int, key_length: int, flag: int) -> tuple[str, int]:
+    """notify_get_export_key(notify, 65, flag) -> (key, ret): flag 2 lets every process import it."""
+    check_chip(m)
+    return _shared(m).export(m, take(m, notify, Notify), key_length, flag, NO_PIDS), 0
+
+
+@api("acl.rt.notify_set_import_pid")
+def notify_set_import_pid(m: Machine, notify: int, processes: Any) -> int:
+    """notify_set_import_pid(notify, [pid, ...]) -> ret: who may import it; 107000 before it was exported."""
+    entry, allowed = take(m, notify, Notify), pids(m, processes)
+    _shared(m).allow_item(m, entry, allowed)
+    return 0
+
+
+@api("acl.rt.notify_import_by_key")
+def notify_import_by_key(m: Machine, key: str, flag: int) -> tuple[int, int]:
+    """notify_import_by_key(key, flag) -> (notify, ret): another handle of the same notify, which is destroyed on its
+    own; 507022 for a key of another process: each has a node of its own here."""
+    return opened(m, _shared(m).taken(m, key, flag, PEER_ACCESS)), 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
-from cannlab.acl import init_config
+from cannlab.acl import dumps, init_config, profiling
 from cannlab.acl.binding import api
 from cannlab.acl.checks import refuse
+from cannlab.acl.config_file import read_json
+from cannlab.acl.dump_config import DumpConfig, InvalidDump, parse
 from cannlab.acl.plog import write_app_log, write_event
 from cannlab.acl.state import acl_state
 from cannlab.errors import diagnose
@@ -16,8 +17,6 @@ from cannlab.machine import Machine
 
 VERSION = (1, 13, 0)
 """ACL_MAJOR_VERSION, ACL_MINOR_VERSION and ACL_PATCH_VERSION of acl.h."""
-_MOST_BYTES = 10 << 20
-_MOST_DEPTH = 10
 
 
 @api("acl.init")
@@ -28,6 +27,10 @@ def init(m: Machine, config_path: str | None = None) -> int:
     if state.config is not None and config != state.config:
         name = os.path.basename(config_path or "")
         raise refuse(m, "runtime.config_invalid", file=name, reason="another content than at the first init")
+    dump = _read_dump(m, config, config_path)
+    if dump is not None and not dumps.dump_state(m).ready:
+        dumps.dump_state(m).from_init = True
+        dumps.configure(m, dump)
     if state.config is None:
         for part in init_config.not_emulated(config):
             m.report(diagnose("runtime.config_ignored", where=m.here().place, part=part))
@@ -36,46 +39,36 @@ def init(m: Machine, config_path: str | None = None) -> int:
     state.inits += 1
     if state.inits > 1:
         raise refuse(m, "runtime.repeat_init")
+    profiler = config.get("profiler") or {}
+    if profiler.get("switch") == "on" and profiling.prof_state(m).mode is profiling.Mode.OFF:
+        profiling.begin_configured(m, profiler)
     write_event("init")
     return 0
 
 
-def _read_config(m: Machine, path: str) -> Any:
-    name = os.path.basename(path)
-
-    def invalid(reason: str) -> Exception:
-        return refuse(m, "runtime.config_invalid", file=name, reason=reason)
-
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MOST_BYTES + 1)
-    except OSError:
-        raise refuse(m, "runtime.config_missing", file=name) from None
-    if len(data) > _MOST_BYTES:
-        raise invalid("larger than 10 MB")
-    try:
-        config = json.loads(data)
-    except (ValueError, RecursionError) as problem:
-        raise invalid(f"not JSON ({problem})") from None
-    if not isinstance(config, dict):
-        raise invalid("not a JSON object")
-    if _depth(config, dict) > _MOST_DEPTH or _depth(config, list) > _MOST_DEPTH:
-        raise invalid("nested too deep")
+def _read_config(m: Machine, path: str) -> dict[str, Any]:
+    config = read_json(m, path)
     reason = init_config.problem(config, len(m.devices))
     if reason:
-        raise invalid(reason)
+        raise refuse(m, "runtime.config_invalid", file=os.path.basename(path), reason=reason)
     return config
 
 
-def _depth(value: Any, kind: type) -> int:
-    """How deep objects (or arrays) are nested."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, kind) + max((_depth(item, kind) for item in inner), default=0)
+def _read_dump(m: Machine, config: dict[str, Any], path: str | None) -> DumpConfig | None:
+    try:
+        return parse(config.get("dump"))
+    except InvalidDump as problem:
+        name = os.path.basename(path or "")
+        raise refuse(m, "dump.config_invalid", file=name, reason=str(problem)) from None
 
 
 def _finalize(m: Machine) -> None:
     state = acl_state(m)
     m.finish()
+    profiling.end_configured(m)
+    dump = dumps.dump_state(m)
+    dump.ready = dump.from_init = False
+    dumps.configure(m, None)
     state.inits = 0
     state.finalized = True
     m.default_device = None

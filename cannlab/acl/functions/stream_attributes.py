@@ -36,6 +36,8 @@ def set_stream_attribute(m: Machine, stream: int, attribute: int, value: Any) ->
         entry.stop_on_failure = switch == 1
     else:
         entry.overflow_switch = switch
+        if switch:
+            entry.context.device.watches_overflow = True
     return 0
 
 

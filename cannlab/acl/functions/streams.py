@@ -133,11 +133,13 @@ def ctx_get_current_default_stream(m: Machine) -> tuple[int, int]:
 
 @api("acl.rt.set_stream_overflow_switch")
 def set_stream_overflow_switch(m: Machine, stream: int, flag: int) -> int:
-    """set_stream_overflow_switch(stream, flag) -> ret: 0 off, 1 on; kept, nothing here looks for overflows yet."""
+    """set_stream_overflow_switch(stream, flag) -> ret: 0 off, 1 on: the device looks for overflows from then on."""
     entry = take_stream(m, stream)
     if flag not in (0, 1):
         raise refuse(m, "runtime.bad_parameter", argument="flag", value=flag, allowed="0, 1")
     entry.overflow_switch = flag
+    if flag:
+        entry.context.device.watches_overflow = True
     return 0
 
 

@@ -20,7 +20,7 @@ _MOST_DIMS = 128
 
 @dataclass
 class TensorDesc:
-    """Type, shape and format of a tensor (aclTensorDesc)."""
+    """Type, shape and format of a tensor (aclTensorDesc); ``following`` are the others of an array that begins here."""
 
     dtype: int
     dims: list[int]
@@ -36,6 +36,7 @@ class TensorDesc:
     constant: bytes | None = None
     dynamic_input: str = ""
     address: int = 0
+    following: list[int] = field(default_factory=list)
 
     @property
     def elements(self) -> int:
@@ -89,7 +90,8 @@ def create_tensor_desc(m: Machine, data_type: int, dims: Any, format: int) -> in
 def destroy_tensor_desc(m: Machine, desc: int) -> None:
     """destroy_tensor_desc(desc): accepts 0."""
     if desc:
-        take(m, desc, TensorDesc)
+        for part in take(m, desc, TensorDesc).following:
+            m.handles.close(part, m.here())
         m.handles.close(desc, m.here())
 
 
@@ -255,3 +257,49 @@ def set_tensor_value_range(m: Machine, desc: int, ranges: Any) -> int:
     """set_tensor_value_range(desc, [[least, most], ...]) -> ret: kept; no operator here has a range of values."""
     take(m, desc, TensorDesc).value_ranges = _ranges(m, ranges)
     return 0
+
+
+@api("acl.get_tensor_desc_by_index")
+def get_tensor_desc_by_index(m: Machine, desc: int, index: int) -> int:
+    """get_tensor_desc_by_index(desc, index) -> desc: of an array that acl.mdl.create_and_get_op_desc gave; 0 behind its
+    end (the real function counts on)."""
+    entry = take(m, desc, TensorDesc)
+    known = [desc, *entry.following]
+    if index >= len(known):
+        raise refuse(m, "runtime.bad_parameter", argument="index", value=index, allowed=f"0 to {len(known) - 1}")
+    return known[index]
+
+
+_NCHW, _NHWC, _ND, _NC1HWC0, _FRACTAL_Z, _HWCN, _FRACTAL_NZ = 0, 1, 2, 3, 4, 16, 29
+_PLAIN = {_NCHW: "NCHW", _NHWC: "NHWC", _HWCN: "HWCN"}
+_BLOCK = 16
+
+
+def _laid_out(dims: list[int], source: int, target: int, inner: int) -> list[int] | None:
+    """The dims of a tensor in another format; None if there is none. ``inner``: C0."""
+    if source == target:
+        return list(dims)
+    if source in _PLAIN and len(dims) == len("NCHW"):
+        sizes = dict(zip(_PLAIN[source], dims, strict=True))
+        blocks = -(-sizes["C"] // inner)
+        if target in _PLAIN:
+            return [sizes[axis] for axis in _PLAIN[target]]
+        if target == _NC1HWC0:
+            return [sizes["N"], blocks, sizes["H"], sizes["W"], inner]
+        if target == _FRACTAL_Z:
+            return [blocks * sizes["H"] * sizes["W"], -(-sizes["N"] // _BLOCK), _BLOCK, inner]
+    if target == _FRACTAL_NZ and len(dims) >= len("HW"):
+        *batch, rows, columns = dims
+        return [*batch, -(-columns // inner), -(-rows // _BLOCK), _BLOCK, inner]
+    return None
+
+
+@api("acl.trans_tensor_desc_format")
+def trans_tensor_desc_format(m: Machine, desc: int, target: int) -> tuple[int, int]:
+    """trans_tensor_desc_format(desc, format) -> (new desc, ret): the same tensor in another format; 500002 if that does
+    not exist."""
+    entry = take(m, desc, TensorDesc)
+    dims = _laid_out(entry.dims, entry.format, target, 2 * _BLOCK if element_size(entry.dtype) == 1 else _BLOCK)
+    if dims is None or any(dim < 0 for dim in entry.dims):
+        raise refuse(m, "runtime.no_such_layout", dims=entry.dims, source=entry.format, target=target)
+    return opened(m, TensorDesc(entry.dtype, dims, target, name=entry.name)), 0

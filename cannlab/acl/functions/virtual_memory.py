@@ -1,6 +1,7 @@
 """Addresses and memory apart: reserve a range, make physical memory, map it. Source: acl_rt.h (aclrtReserveMemAddress).
 
-Sharing physical memory between processes, and mapping it twice, is not emulated.
+Physical memory that is shared can be imported in the process that exported it: each process has a node of its own here.
+Mapping twice is not emulated.
 """
 
 from __future__ import annotations
@@ -11,21 +12,26 @@ from typing import Any
 from cannlab.acl.binding import api
 from cannlab.acl.checks import current_context, name_kind, opened, refuse, take, take_device
 from cannlab.acl.functions.memory import memory_fault
+from cannlab.acl.shared_keys import SharedKeys, pids
 from cannlab.machine import Block, Machine
 from cannlab.machine.pages import Mapping
 
 GRANULARITY = 2 << 20
 """Sizes are multiples of a huge page, bytes."""
 _KEY = "acl.rt.reservations"
+_SHARED = "acl.rt.shared_physical"
+NO_PIDS = 1
+"""ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION."""
 
 
 @dataclass
 class Physical:
-    """Physical memory of a device; ``block`` is where it is mapped."""
+    """Physical memory of a device; ``block`` is where it is mapped, ``handles`` how many stand for it."""
 
     device: int
     size: int
     block: Block | None = None
+    handles: int = 1
 
 
 name_kind(Physical, "physical memory handle", "acl.rt.free_physical")
@@ -123,11 +129,13 @@ def malloc_physical(m: Machine, size: int, prop: Any, flags: int) -> tuple[int, 
 
 @api("acl.rt.free_physical")
 def free_physical(m: Machine, handle: int) -> int:
-    """free_physical(handle) -> ret: 107000 while it is mapped."""
+    """free_physical(handle) -> ret: 107000 while it is mapped; the last of its handles frees the memory."""
     entry = take(m, handle, Physical)
-    if entry.block is not None:
+    if entry.block is not None and entry.handles == 1:
         raise refuse(m, "runtime.invalid_parameter", argument="handle", value="mapped", allowed="after unmap_mem")
-    m.devices[entry.device].memory_used -= entry.size
+    entry.handles -= 1
+    if not entry.handles:
+        m.devices[entry.device].memory_used -= entry.size
     m.handles.close(handle, m.here())
     return 0
 
@@ -158,3 +166,33 @@ def unmap_mem(m: Machine, address: int) -> int:
         m.memory.disown(physical.block)
     physical.block, entry.handle = None, 0
     return 0
+
+
+def _shared(m: Machine) -> SharedKeys[Physical]:
+    found: SharedKeys[Physical] = m.faces.setdefault(_SHARED, SharedKeys("physical memory"))
+    return found
+
+
+@api("acl.rt.mem_export_to_shareable_handle")
+def mem_export_to_shareable_handle(m: Machine, handle: int, kind: int, flags: int) -> tuple[int, int]:
+    """mem_export_to_shareable_handle(handle, 0, flags) -> (shareable, ret): flags 1 lets every process import it."""
+    entry = take(m, handle, Physical)
+    _none(m, handle_type=kind)
+    return _shared(m).export_number(m, entry, flags, NO_PIDS), 0
+
+
+@api("acl.rt.mem_set_pid_to_shareable_handle")
+def mem_set_pid_to_shareable_handle(m: Machine, shareable: int, processes: Any) -> int:
+    """mem_set_pid_to_shareable_handle(shareable, [pid, ...]) -> ret: who may import it."""
+    _shared(m).allow(m, str(shareable), pids(m, processes))
+    return 0
+
+
+@api("acl.rt.mem_import_from_shareable_handle")
+def mem_import_from_shareable_handle(m: Machine, shareable: int, device_id: int) -> tuple[int, int]:
+    """mem_import_from_shareable_handle(shareable, device) -> (handle, ret): another handle of the same memory, freed on
+    its own; 507022 for a number of another process."""
+    take_device(m, device_id)
+    entry = _shared(m).taken(m, str(shareable), 0, 0)
+    entry.handles += 1
+    return opened(m, entry), 0
