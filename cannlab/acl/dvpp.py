@@ -21,6 +21,8 @@ _LEAST, _MOST = (10, 6), 4096
 _OLD = ("Ascend310", "Ascend910")
 _NEW = ("Ascend310B", "Ascend910B", "Ascend910_93")
 MOST_8K = 8192
+_8K = ((1, 2), (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10))
+"""Formats of pictures above 4096 pixels on a side: of the first chips, of the 310P. Source: pyacl-semantics 12.2."""
 
 
 def align(value: int, unit: int) -> int:
@@ -53,8 +55,23 @@ def memory(m: Machine, address: int, size: int, alignment: int, what: str, *, wr
     return m.memory.view(address, size, "device", write=write)
 
 
-def layout(m: Machine, picture: PicDesc, what: str, *, least: tuple[int, int] = _LEAST, most: int = _MOST) -> Layout:
-    """The layout that a description means, checked by the rules of the chip. Raises Refused ``media.picture``."""
+def layout(
+    m: Machine,
+    picture: PicDesc,
+    what: str,
+    *,
+    least: tuple[int, int] = _LEAST,
+    most: int = _MOST,
+    stride: int | None = None,
+) -> Layout:
+    """The layout that a description means, checked by the rules of the chip.
+
+    Args:
+        stride: what the width stride is a multiple of; None leaves it to the format.
+
+    Raises:
+        Refused: ``media.picture``, ``media.format``.
+    """
     kind = FORMATS.get(picture.format)
     if kind is None:
         raise refuse(m, "media.format", what=what, format=picture.format)
@@ -69,8 +86,10 @@ def layout(m: Machine, picture: PicDesc, what: str, *, least: tuple[int, int] = 
         raise bad(f"its width {width} is odd")
     if kind.down == 2 and height % 2:
         raise bad(f"its height {height} is odd")
+    if max(width, height) > _MOST and m.soc.short not in _NEW and kind.number not in _8K[m.soc.short == "Ascend310P"]:
+        raise bad(f"{kind.name} pictures have at most {_MOST} pixels on a side")
     bytes_across = width * kind.pixel_bytes
-    unit = 1 if m.soc.short in _NEW else 16 * kind.pixel_bytes
+    unit = stride or (1 if m.soc.short in _NEW else 16 * kind.pixel_bytes)
     rows = 2 if kind.down == 2 or m.soc.short in _OLD else 1
     if picture.width_stride < bytes_across or picture.width_stride % unit:
         reason = f"its width stride {picture.width_stride} is not a multiple of {unit} from {bytes_across} on"
@@ -78,8 +97,10 @@ def layout(m: Machine, picture: PicDesc, what: str, *, least: tuple[int, int] = 
     if picture.height_stride < height or picture.height_stride % rows:
         raise bad(f"its height stride {picture.height_stride} is not a multiple of {rows} from {height} on")
     found = Layout(kind, width, height, picture.width_stride, picture.height_stride)
-    if picture.size < found.size:
-        raise bad(f"its size {picture.size} is below the {found.size} bytes of its strides")
+    # The first chips give grey pictures the size of 4:2:0 ones.
+    needed = found.size * 3 // 2 if kind.family == "grey" and m.soc.short in _OLD else found.size
+    if picture.size < needed:
+        raise bad(f"its size {picture.size} is below the {needed} bytes of its strides")
     return found
 
 

@@ -27,6 +27,9 @@ the real one does and then raises `NotEmulatedError`, which names the function.
 |---|---|---|
 {rows}
 
+Video (VDEC and VENC of acl.media) is decoded and encoded by PyAV, an optional extra: `pip install 'cannlab[video]'`.
+The descriptions of channels work without it; creating a channel then raises an error that says the same.
+
 ## Faults on request
 
 {faults}

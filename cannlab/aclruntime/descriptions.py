@@ -20,6 +20,7 @@ class dtype(IntEnum):
     int64 = 9
     uint64 = 10
     double64 = 11
+    double = 11
     bool = 12
 
 
@@ -33,7 +34,11 @@ class session_options:
 
 
 class infer_options:
-    """Options of run_pipeline, which is not emulated."""
+    """Options of run_pipeline.
+
+    output_dir: where outputs are written ("" writes none). out_format: BIN, NPY or TXT. auto_dym_shape, auto_dym_dims:
+    take the shapes of ranges, of gears from the files. pure_infer_mode: the names stand for made-up data.
+    """
 
     def __init__(self) -> None:
         self.output_dir = ""

@@ -12,36 +12,41 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cannlab import soc
+from cannlab.cli import npu_smi_watch
 from cannlab.env import versions
 
 _MIB = 1 << 20
 _BUSES = ("C1", "01", "C2", "02", "81", "41", "82", "42")
 _IDLE_POWER = 90.0
 _IDLE_TEMPERATURE = 35
+_CARDS = ("Ascend310", "Ascend310P")
+"""Chips that sit on PCIe cards, which have a product name and a serial number."""
+_NO_MCU = ("Ascend310B",)
+"""Chips of boards without a management controller."""
 _PCI_DEVICE = {"Ascend910B": "0xD802", "Ascend910_93": "0xD803", "Ascend910": "0xD801", "Ascend310P": "0xD500"}
 
 _USAGE = """\
 Usage: npu-smi info <watch|proc|-h|-m|-l|-t type> [Options...]
 
 Commands:
-       watch          Show all devices' usage again and again
+       watch          Show all devices' usage again and again (npu-smi info watch -h)
+       proc           Show the processes of a chip
        -h             Show this help
        -m             Show the mapping of NPU, chip and logic ids
        -l             Show the cards
        -t type        Show one kind of information:
-                      board, usages, memory, temp, power, health, common, proc-mem, phyid-remap
+                      board, usages, memory, temp, power, health, common, ecc, proc-mem, phyid-remap
 
 Options:
        -i %d          NPU id
        -c %d          Chip id
        -p %d          Physical id of a chip (phyid-remap)
-       -d %d          Seconds between two rows (watch)
 """
+_NO_CARD = "The card or chip does not exist: npu-smi info -m lists them."
 _NEEDS_CARD = "This command must input card id and chip id."
 
 
@@ -197,8 +202,8 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def _key(name: str, value: object) -> str:
-    return f"\t{name:<30} : {value}"
+def _key(name: str, value: object, width: int = 30) -> str:
+    return f"\t{name:<{width}} : {value}"
 
 
 def _cards(kind: soc.Soc, found: list[Chip]) -> Iterator[str]:
@@ -207,6 +212,9 @@ def _cards(kind: soc.Soc, found: list[Chip]) -> Iterator[str]:
     yield ""
     for card in cards:
         yield _key("NPU ID", card)
+        if kind.short in _CARDS:
+            yield _key("Product Name", "NA")
+            yield _key("Serial Number", "NA")
         yield _key("Chip Count", sum(chip.card == card for chip in found))
         yield ""
 
@@ -221,6 +229,10 @@ def _mapping(kind: soc.Soc, found: list[Chip]) -> Iterator[str]:
         if _two_dies(kind):
             cells.insert(3, chip.logic)
         yield "\t" + "".join(f"{cell!s:<30}" for cell in cells)
+        last_of_card = chip.logic + 1 == len(found) or found[chip.logic + 1].card != chip.card
+        if last_of_card and kind.short not in _NO_MCU:
+            mcu = [chip.card, chip.chip + 1, *["-"] * (len(names) - 3), "Mcu"]
+            yield "\t" + "".join(f"{cell!s:<30}" for cell in mcu)
 
 
 def _board(kind: soc.Soc, chip: Chip, one_chip: bool, count: int) -> list[tuple[str, object]]:
@@ -345,6 +357,23 @@ def _power(kind: soc.Soc, chip: Chip) -> list[tuple[str, object]] | str:
     return [("NPU Real-time Power(W)", f"{_IDLE_POWER:.1f}")]
 
 
+_ECC = tuple(
+    f"HBM {bits} Bit {what}"
+    for what in ("Error Count", "Aggregate Total Err Cnt", "Isolated Pages Count", "Next-Isolated Pages Count")
+    for bits in ("Single", "Double")
+)
+
+
+def _ecc(kind: soc.Soc, chip: Chip) -> list[tuple[str, object]] | str:
+    """The emulated memory never errs. Source of the keys: documentation of the driver."""
+    return [(name, 0) for name in _ECC] if _has_hbm(kind) else _unsupported("ecc")
+
+
+def _unsupported(kind: str) -> str:
+    """What the tool says of a kind of information that a device does not have."""
+    return f"This device does not support querying {kind}."
+
+
 def _process_memory(kind: soc.Soc, chip: Chip) -> str:
     if chip.process is None:
         return "\tNo process in device."
@@ -360,7 +389,56 @@ _CHIP_TYPES: dict[str, Callable[[soc.Soc, Chip], list[tuple[str, object]] | str]
     "temp": lambda kind, chip: [("NPU Temperature (C)" if _has_hbm(kind) else "Temperature (C)", _IDLE_TEMPERATURE)],
     "health": lambda kind, chip: [("Health Status", chip.health), ("Error Code", "NA"), ("Error Information", "NA")],
     "proc-mem": _process_memory,
+    "ecc": _ecc,
 }
+_WIDTHS = {"ecc": 40}
+"""How wide the names of a kind of information are, where it is not 30."""
+_OTHER_TYPES = frozenset(
+    [
+        "flash",
+        "sensors",
+        "volt",
+        "mac-addr",
+        "product",
+        "ip",
+        "sys-time",
+        "i2c_check",
+        "work-mode",
+        "ecc-enable",
+        "p2p-enable",
+        "ssh-enable",
+        "license",
+        "customized-info",
+        "device-share",
+        "nve-level",
+        "aicpu-config",
+        "pcie-err",
+        "mcu-monitor",
+        "err-count",
+        "boot-area",
+        "vnpu-mode",
+        "info-vnpu",
+        "vnpu-svm",
+        "cpu-num-cfg",
+        "first-power-on-date",
+        "vnpu-cfg-recover",
+        "key-manage",
+        "template-info",
+        "pkcs-enable",
+        "p2p-mem-cfg",
+        "pwm-mode",
+        "pwm-duty-ratio",
+        "boot-select",
+        "topo",
+        "spod-info",
+        "hccs",
+        "hccs-bw",
+        "sio-info",
+        "optical-info",
+        "op-timeout",
+    ]
+)
+"""Kinds of information of the real tool that the emulated devices do not have."""
 
 
 def _typed(kind: soc.Soc, found: list[Chip], wanted: str, options: dict[str, int]) -> str | None:
@@ -379,30 +457,21 @@ def _typed(kind: soc.Soc, found: list[Chip], wanted: str, options: dict[str, int
     if wanted == "board":
         return "\n".join(_key(*row) for row in _board(kind, chosen[0], "-c" in options, len(card)))
     lines: list[str] = []
+    width = _WIDTHS.get(wanted, 30)
     if "-c" not in options:
-        lines += [_key("NPU ID", options["-i"]), _key("Chip Count", len(card))]
+        lines += [_key("NPU ID", options["-i"], width), _key("Chip Count", len(card), width)]
     for chip in chosen:
         answer = _CHIP_TYPES[wanted](kind, chip)
         if wanted == "common" and "-c" not in options:
             lines += ["", _key("Chip ID", chip.chip)]
-        lines += [answer] if isinstance(answer, str) else [_key(*row) for row in answer]
+        if isinstance(answer, str) and answer == _unsupported(wanted):
+            return answer
+        lines += [answer] if isinstance(answer, str) else [_key(*row, width) for row in answer]
         if wanted != "common" and "-c" not in options and not isinstance(answer, str):
-            lines.append(_key("Chip ID", chip.chip))
+            lines.append(_key("Chip ID", chip.chip, width))
     if wanted == "common" and "-c" not in options:
         lines += ["", _key("Chip Name", "mcu"), _key("Temperature(C)", _IDLE_TEMPERATURE)]
     return "\n".join(lines)
-
-
-def _watch(kind: soc.Soc, found: list[Chip], seconds: int) -> None:
-    names = ["NpuID(Idx)", "ChipId(Idx)", "Pwr(W)", "Temp(C)", "AI Core(%)", "AI Cpu(%)", "Ctrl Cpu(%)", "Memory(%)"]
-    print("".join(f"{name:<12}" for name in [*names, "Memory BW(%)", "NPU Util(%)", "AI Cube(%)"]))
-    power = "NA" if kind.short == "Ascend310P" else f"{_IDLE_POWER:.1f}"
-    while True:
-        for chip in found:
-            cells = [chip.card, chip.chip, power, _IDLE_TEMPERATURE, 0, 0, 0, chip.rate, 0, 0, 0]
-            print("".join(f"{cell!s:<12}" for cell in cells))
-        sys.stdout.flush()
-        time.sleep(seconds)
 
 
 def _options(words: Sequence[str]) -> dict[str, int] | None:
@@ -413,6 +482,36 @@ def _options(words: Sequence[str]) -> dict[str, int] | None:
             return None
         found[name] = int(value)
     return found
+
+
+def _watch(kind: soc.Soc, found: list[Chip], words: Sequence[str]) -> int:
+    """``info watch``: rows until Ctrl-C."""
+    if list(words) in (["-h"], ["--help"]):
+        print(npu_smi_watch.HELP, end="")
+        return 0
+    metrics = npu_smi_watch.default_metrics(versions.emulated().driver)
+    if "-s" in words:
+        at = list(words).index("-s")
+        metrics = words[at + 1] if at + 1 < len(words) else ""
+        words = [*words[:at], *words[at + 2 :]]
+    options = _options(words)
+    if options is None or "-p" in options or not npu_smi_watch.known(metrics):
+        print(npu_smi_watch.HELP, end="")
+        return 1
+    if not 1 <= options.get("-d", 1) <= npu_smi_watch.LONGEST:
+        print("Error parameter of -d")
+        return 1
+    chosen = [
+        chip for chip in found if options.get("-i") in (None, chip.card) and options.get("-c") in (None, chip.chip)
+    ]
+    if not chosen:
+        print(_NO_CARD)
+        return 1
+    _tell()
+    power = "NA" if kind.short == "Ascend310P" else f"{_IDLE_POWER:.1f}"
+    rows = [(chip.card, chip.chip, {"p": power, "t": _IDLE_TEMPERATURE, "m": chip.rate}) for chip in chosen]
+    npu_smi_watch.watch(rows, metrics, options.get("-d", 1))
+    return 0
 
 
 def _usage() -> int:
@@ -449,14 +548,14 @@ def main(arguments: Sequence[str]) -> int:
     elif rest == ["-m"]:
         print("\n".join(_mapping(kind, found)))
     elif rest[0] == "watch":
-        options = _options(rest[1:])
-        if options is None or "-p" in options:
+        return _watch(kind, found, rest[1:])
+    elif rest[0] == "proc":
+        # Processes one by one are seen with proc-mem; the chips answer this so.
+        if _options(rest[1:]) is None:
             return _usage()
-        _tell()
-        chosen = [
-            chip for chip in found if options.get("-i") in (None, chip.card) and options.get("-c") in (None, chip.chip)
-        ]
-        _watch(kind, chosen, max(1, options.get("-d", 1)))
+        print(_unsupported("proc"))
+    elif rest[0] == "-t" and len(rest) > 1 and rest[1] in _OTHER_TYPES:
+        print(_unsupported(rest[1]))
     elif rest[0] == "-t" and len(rest) > 1 and rest[1] in ("board", "phyid-remap", *_CHIP_TYPES):
         options = _options(rest[2:])
         if options is None:
@@ -466,7 +565,7 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         text = _typed(kind, found, rest[1], options)
         if text is None:
-            print("The card or chip does not exist: npu-smi info -m lists them.")
+            print(_NO_CARD)
             return 1
         print(text)
     else:

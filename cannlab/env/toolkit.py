@@ -1,8 +1,8 @@
 """The emulated toolkit as files: a small real folder, so that the paths of ``set_env.sh`` exist and ``atc`` is on PATH.
 
 The folder holds what programs look at, and nothing that pretends to be a library: the part folders that
-torch_npu checks, version files that say ``emulated_by=cannlab``, the commands ``atc``, ``npu-smi`` and
-``msprof``, and in ``python/site-packages`` one thin module for each emulated package, which hands over to
+torch_npu checks, version files that say ``emulated_by=cannlab``, ``set_env.sh``, the commands ``atc``, ``npu-smi``
+and ``msprof``, and in ``python/site-packages`` one thin module for each emulated package, which hands over to
 cannlab (see ``cannlab.activation``). It is made once, beside its name and then renamed, so a half-made one
 is never seen; its name is derived from its contents, so another Python or version gets another folder.
 
@@ -38,6 +38,8 @@ _FOLDERS = (
     "opp/built-in/op_impl/ai_core/tbe/op_tiling/lib/linux/{arch}",
     "python/site-packages",
 )
+_SET_ENV = "set_env.sh"
+"""The script beside ``latest`` that programs source; it names the folder, so it is written last."""
 _COMMANDS = ("atc", "npu-smi", "msprof")
 
 _THIN_MODULE = '''\
@@ -139,6 +141,7 @@ def _files(packages: tuple[str, ...]) -> dict[str, str]:
     stamp = "emulated_by=cannlab\n"
     files = {
         MARKER: f"cann={version.cann}\ndriver={version.driver}\n{stamp}",
+        _SET_ENV: "",
         f"latest/{MARKER}": f"cann={version.cann}\ndriver={version.driver}\n{stamp}",
         f"latest/{arch}-linux/ascend_toolkit_install.info": (
             f"package_name=Ascend-cann-toolkit\nversion={version.cann}\ninnerversion={version.cann_branch}\n"
@@ -206,6 +209,8 @@ def _private_temporary() -> Path:
 
 
 def _make(root: Path, files: Mapping[str, str]) -> None:
+    from cannlab.env.shell import shell_code
+
     root.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part = Path(tempfile.mkdtemp(prefix=root.name + ".", suffix=".part", dir=root.parent))
     try:
@@ -215,6 +220,7 @@ def _make(root: Path, files: Mapping[str, str]) -> None:
             file.write_text(text, encoding="utf-8")
             if "/bin/" in name:
                 file.chmod(0o755)
+        (part / _SET_ENV).write_text(shell_code(Toolkit(root), {}), encoding="utf-8")
         try:
             part.rename(root)
         except OSError:

@@ -136,6 +136,33 @@ def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
 # -- arithmetic ------------------------------------------------------------------------------------------
 
 
+def unfit(made: Aipp, images: int, size: tuple[int, int], most: int) -> str:
+    """Why parameters of dynamic AIPP do not fit a model; "" if they do.
+
+    Args:
+        images, size, most: the model's batch, (height, width) and max_src_image_size (bytes).
+    """
+    if not made.width or not made.height:
+        return "the size of the source image is not set"
+    if made.format is ImageFormat.YUV420SP_U8 and (made.width % 2 or made.height % 2):
+        return f"YUV420SP_U8 needs an even source size, not {made.width} x {made.height}"
+    if made.format is ImageFormat.YUV400_U8 and made.csc:
+        return "YUV400_U8 has one channel: csc_switch cannot be 1"
+    if made.image_bytes * len(made.batch) > most:
+        return f"the images have {made.image_bytes * len(made.batch)} bytes, max_src_image_size is {most}"
+    if len(made.batch) != images:
+        return f"the parameters are for {len(made.batch)} images, the model has a batch of {images}"
+    for index, image in enumerate(made.batch):
+        right, bottom = image.crop_w + image.crop_size_w, image.crop_h + image.crop_size_h
+        if image.crop and (right > made.width or bottom > made.height):
+            return f"the crop of image {index} ends at {right} x {bottom}, outside the source image"
+        if image.crop and made.format is ImageFormat.YUV420SP_U8 and (image.crop_w % 2 or image.crop_h % 2):
+            return f"the crop of image {index} starts at an odd place, which YUV420SP_U8 does not allow"
+        if made.output_size(index) != size:
+            return f"image {index} becomes {made.output_size(index)} (height, width), the model reads {size}"
+    return ""
+
+
 def apply(data: NDArray[np.uint8], images: int, channels: int, aipp: Aipp) -> NDArray[np.float16]:
     """Preprocess a batch.
 

@@ -72,7 +72,7 @@ KERNEL_LAUNCH = 5_000
 
 DVPP_LAUNCH = 30_000
 """From the start of work of DVPP to its first pixel. Assumed."""
-DVPP_PIXEL_PS = {"VPC": 400, "JPEGD": 700, "JPEGE": 1_000, "PNGD": 4_000}
+DVPP_PIXEL_PS = {"VPC": 400, "JPEGD": 700, "JPEGE": 1_000, "PNGD": 4_000, "VDEC": 1_000, "VENC": 4_000}
 """Time of a pixel, ps, by unit: some hundred 1080p pictures a second each. Assumed."""
 
 

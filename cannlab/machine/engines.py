@@ -14,6 +14,8 @@ class Engine(IntEnum):
     H2D = 2
     D2H = 3
     DVPP = 4
+    VDEC = 5
+    VENC = 6
 
 
 class Timeline:

@@ -1,4 +1,4 @@
-"""Pictures as DVPP keeps them: pixel formats, strides, planes; colour conversion, resizing, borders.
+"""Pictures as DVPP keeps them: pixel formats, strides, planes; colour conversion, resizing, borders, histograms.
 
 Arithmetic is that of NumPy: bilinear interpolation with pixel centres at halves and no prefilter, rounded to nearest;
 chroma is repeated when it is spread and averaged when it is reduced. The chips' own filters are not published.
@@ -25,9 +25,10 @@ class PixelFormat:
     """One acldvppPixelFormat.
 
     Attributes:
-        family: "grey", "yuv" (semi-planar) or "rgb" (packed).
+        family: "grey", "yuv" (semi-planar), "packed" (YUV in one plane) or "rgb" (packed).
         across, down: how many pixels share one chroma sample.
-        order: the channels in memory; for semi-planar ones those of the second plane.
+        order: the bytes in memory; for semi-planar formats those of the second plane, for packed ones those of
+            ``across`` pixels.
     """
 
     number: int
@@ -40,7 +41,18 @@ class PixelFormat:
     @property
     def pixel_bytes(self) -> int:
         """Bytes of a pixel in the first (or only) plane."""
-        return len(self.order) if self.family == "rgb" else 1
+        return len(self.order) // self.across if self.family in ("rgb", "packed") else 1
+
+    def steps(self, plane: int) -> tuple[int, int]:
+        """How many pixels, across and down, one element of a plane stands for."""
+        if plane == 0:
+            return (self.across, 1) if self.family == "packed" else (1, 1)
+        return self.across, self.down
+
+    @property
+    def channels(self) -> int:
+        """1 for grey pictures, else 3 (alpha does not count)."""
+        return 1 if self.family == "grey" else 3
 
     def size(self, width_stride: int, height_stride: int) -> int:
         """Bytes of a picture; strides in bytes and rows."""
@@ -60,6 +72,11 @@ FORMATS = {
         PixelFormat(4, "YVU422SP", "yuv", 2, 1, "VU"),
         PixelFormat(5, "YUV444SP", "yuv", 1, 1, "UV"),
         PixelFormat(6, "YVU444SP", "yuv", 1, 1, "VU"),
+        PixelFormat(7, "YUYV packed 4:2:2", "packed", 2, 1, "YUYV"),
+        PixelFormat(8, "UYVY packed 4:2:2", "packed", 2, 1, "UYVY"),
+        PixelFormat(9, "YVYU packed 4:2:2", "packed", 2, 1, "YVYU"),
+        PixelFormat(10, "VYUY packed 4:2:2", "packed", 2, 1, "VYUY"),
+        PixelFormat(11, "YUV packed 4:4:4", "packed", 1, 1, "YUV"),
         PixelFormat(RGB888, "RGB888", "rgb", order="RGB"),
         PixelFormat(BGR888, "BGR888", "rgb", order="BGR"),
         PixelFormat(14, "ARGB8888", "rgb", order="ARGB"),
@@ -86,14 +103,18 @@ class Layout:
         return self.format.size(self.width_stride, self.height_stride)
 
     def planes(self, data: memoryview) -> list[Plane]:
-        """Writable views of the pixels: (height, width, channels) of the first plane, then of the chroma plane."""
+        """Writable views of the pixels: (height, width, channels) of the first plane, then of the chroma plane.
+
+        A packed 4:2:2 picture is one plane of (height, width / 2, 4): two pixels share their chroma.
+        """
         import numpy as np
 
         flat = np.frombuffer(data, np.uint8)
         kind = self.format
         first = flat[: self.width_stride * self.height_stride].reshape(self.height_stride, self.width_stride)
         rows = self.width * kind.pixel_bytes
-        found = [first[: self.height, :rows].reshape(self.height, self.width, kind.pixel_bytes)]
+        wide, _ = kind.steps(0)
+        found = [first[: self.height, :rows].reshape(self.height, self.width // wide, kind.pixel_bytes * wide)]
         if kind.family == "yuv":
             height, width = -(-self.height // kind.down), -(-self.width // kind.across)
             stride = self.width_stride * 2 // kind.across
@@ -151,6 +172,10 @@ def spread(planes: Sequence[Plane], layout: Layout) -> Plane:
     if kind.family == "rgb":
         return planes[0][..., [kind.order.index(channel) for channel in "RGB"]]
     luma = planes[0]
+    if kind.family == "packed":
+        at = [[place for place, name in enumerate(kind.order) if name == channel] for channel in "YUV"]
+        y = luma[..., at[0]].reshape(layout.height, layout.width)
+        return np.stack([y, *(luma[..., place[0]].repeat(kind.across, 1) for place in at[1:])], -1)
     if kind.family == "grey":
         return np.concatenate([luma, np.full((*luma.shape[:2], 2), 128, np.uint8)], -1)
     chroma = planes[1].repeat(kind.down, 0).repeat(kind.across, 1)[: layout.height, : layout.width]
@@ -174,6 +199,10 @@ def gather(whole: Plane, family: str, kind: PixelFormat, matrix: int) -> list[Pl
     chroma = np.pad(chroma, ((0, -height % kind.down), (0, -width % kind.across), (0, 0)), mode="edge")
     blocks = chroma.reshape(chroma.shape[0] // kind.down, kind.down, chroma.shape[1] // kind.across, kind.across, 2)
     reduced = _rounded(blocks.mean((1, 3)))
+    if kind.family == "packed":
+        luma = yuv[..., 0].reshape(height, width // kind.across, kind.across)
+        samples = {"U": iter([reduced[..., 0]]), "V": iter([reduced[..., 1]]), "Y": iter(np.moveaxis(luma, -1, 0))}
+        return [np.stack([next(samples[channel]) for channel in kind.order], -1)]
     return [yuv[..., :1], reduced[..., ["UV".index(channel) for channel in kind.order]]]
 
 
@@ -218,3 +247,55 @@ def bordered(whole: Plane, top: int, bottom: int, left: int, right: int, kind: i
         return padded
     channels = [np.pad(whole[..., at], widths, constant_values=values[at]) for at in range(3)]
     return np.stack(channels, -1)
+
+
+_PYRAMID = (1 / 16, 4 / 16, 6 / 16, 4 / 16, 1 / 16)
+
+
+def pyramid_down(plane: Plane) -> Plane:
+    """A plane (h, w, channels) at half its size, rounded up: a 5 x 5 binomial filter, then every second pixel.
+
+    The edge is reflected without repeating the outermost pixel.
+    """
+    import numpy as np
+
+    values = plane.astype(np.float32)
+    for axis in (0, 1):
+        length = values.shape[axis]
+        widths = [(2, 2) if at == axis else (0, 0) for at in range(3)]
+        padded = np.pad(values, widths, mode="reflect" if length > 2 else "edge")
+        values = sum(  # type: ignore[assignment]
+            weight * padded.take(np.arange(at, at + length, 2), axis) for at, weight in enumerate(_PYRAMID)
+        )
+    return _rounded(values)
+
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+def _samples(planes: Sequence[Plane], kind: PixelFormat) -> list[Plane]:
+    """Writable views of the samples of each channel: Y, U, V or R, G, B."""
+    if kind.family == "grey":
+        return [planes[0][..., 0]]
+    if kind.family == "yuv":
+        return [planes[0][..., 0], *(planes[1][..., kind.order.index(name)] for name in "UV")]
+    if kind.family == "packed" and kind.across == 2:
+        # Two pixels: their Ys stand at every second byte.
+        return [planes[0][..., kind.order.index("Y") :: 2], *(planes[0][..., kind.order.index(name)] for name in "UV")]
+    return [planes[0][..., kind.order.index(name)] for name in ("RGB" if kind.family == "rgb" else "YUV")]
+
+
+def histogram(planes: Sequence[Plane], kind: PixelFormat) -> NDArray[np.uint32]:
+    """How often each of the 256 values occurs in each channel: (channels, 256), Y, U, V or R, G, B."""
+    import numpy as np
+
+    counts = [np.bincount(samples.reshape(-1), minlength=256) for samples in _samples(planes, kind)]
+    return np.stack(counts).astype(np.uint32)
+
+
+def mapped(given: Sequence[Plane], wanted: Sequence[Plane], kind: PixelFormat, tables: Sequence[Plane]) -> None:
+    """Write each sample's entry of its channel's table (256 values) into another picture of the same format."""
+    for plane, target in zip(given, wanted, strict=True):
+        target[:] = plane
+    for samples, target, table in zip(_samples(given, kind), _samples(wanted, kind), tables, strict=False):
+        target[:] = table[samples]

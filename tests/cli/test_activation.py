@@ -13,6 +13,7 @@ import pytest
 
 import cannlab
 from cannlab import activation
+from cannlab.env.toolkit import emulated_toolkit
 from cannlab.errors import CannlabError
 
 Write = Callable[..., str]
@@ -161,6 +162,19 @@ def test_paths_of_set_env_exist(stand_in: str) -> None:
         if name != "LD_LIBRARY_PATH":
             assert all(Path(part).is_dir() for part in ours)
     assert "emulated_by=cannlab" in (home / "compiler" / "version.info").read_text()
+
+
+def test_the_folder_has_a_set_env_that_programs_can_source(
+    stand_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANNLAB_CACHE", str(tmp_path / "a cache"))
+    toolkit = emulated_toolkit((stand_in,))
+    command = f'. "{toolkit.root}/set_env.sh" && . "{toolkit.root}/set_env.sh" && env -0'
+    clean = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["sh", "-c", command], env=clean, capture_output=True, text=True, check=True, timeout=60)
+    found = dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+    wanted = toolkit.environment(clean)
+    assert {name: found[name] for name in wanted} == wanted
 
 
 def test_folder_is_made_once_and_never_seen_half_made(stand_in: str, tmp_path: Path) -> None:

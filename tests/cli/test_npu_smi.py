@@ -144,7 +144,54 @@ def test_lists(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     call(["npu-smi", "info", "-m"])
     rows = capsys.readouterr().out.splitlines()
     assert re.split(r"\s{2,}", rows[0].strip()) == ["NPU ID", "Chip ID", "Chip Logic ID", "Chip Name"]
-    assert re.split(r"\s{2,}", rows[2].strip()) == ["1", "0", "1", "Ascend 910B1"]
+    assert re.split(r"\s{2,}", rows[2].strip()) == ["0", "1", "-", "Mcu"]
+    assert re.split(r"\s{2,}", rows[3].strip()) == ["1", "0", "1", "Ascend 910B1"]
+    assert all(len(row) == 121 for row in rows)
+
+
+@pytest.mark.usefixtures("no_machine")
+def test_lists_by_product(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CANNLAB_DEVICES", "1")
+    for name, first, serial in (("Ascend310P3", "Total Count", True), ("Ascend310B1", "Card Count", False)):
+        monkeypatch.setenv("CANNLAB_SOC", name)
+        call(["npu-smi", "info", "-l"])
+        found = keys(capsys.readouterr().out)
+        assert found == [first, "NPU ID", *(["Product Name", "Serial Number"] if serial else []), "Chip Count"]
+    call(["npu-smi", "info", "-m"])
+    assert "Mcu" not in capsys.readouterr().out
+    monkeypatch.setenv("CANNLAB_SOC", "Ascend910_9391")
+    monkeypatch.setenv("CANNLAB_DEVICES", "2")
+    call(["npu-smi", "info", "-m"])
+    rows = [re.split(r"\s{2,}", row.strip()) for row in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["NPU ID", "Chip ID", "Chip Logic ID", "Chip Phy-ID", "Chip Name"]
+    assert rows[2:] == [["0", "1", "1", "1", "Ascend 910_9391"], ["0", "2", "-", "-", "Mcu"]]
+
+
+@pytest.mark.usefixtures("no_machine")
+def test_errors_of_the_memory(capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call(["npu-smi", "info", "-t", "ecc", "-i", "0", "-c", "0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "\tHBM Single Bit Error Count               : 0"
+    assert lines[-1] == "\tHBM Double Bit Next-Isolated Pages Count : 0"
+    assert len(lines) == 8
+    monkeypatch.setenv("CANNLAB_SOC", "Ascend310P3")
+    assert call(["npu-smi", "info", "-t", "ecc", "-i", "0"]) == 0
+    assert capsys.readouterr().out == "This device does not support querying ecc.\n"
+
+
+@pytest.mark.usefixtures("no_machine")
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        (["proc"], "proc"),
+        (["proc", "-i", "0", "-c", "0"], "proc"),
+        (["-t", "topo"], "topo"),
+        (["-t", "flash"], "flash"),
+    ],
+)
+def test_what_the_devices_do_not_have(words: list[str], kind: str, capsys: Output) -> None:
+    assert call(["npu-smi", "info", *words]) == 0
+    assert capsys.readouterr().out == f"This device does not support querying {kind}.\n"
 
 
 @pytest.mark.usefixtures("no_machine")
@@ -283,3 +330,49 @@ def test_a_lost_device_is_critical(capsys: Output, monkeypatch: pytest.MonkeyPat
     assert call(["npu-smi", "info", "-t", "health", "-i", "1", "-c", "0"]) == 0
     assert "Health Status                  : Critical" in capsys.readouterr().out
     reset_machine()
+
+
+@pytest.mark.usefixtures("no_machine")
+@pytest.mark.parametrize(
+    ("words", "headings"),
+    [
+        ([], "Pwr(W) Temp(C) AI Core(%) AI Cpu(%) Ctrl Cpu(%) Memory(%) Memory BW(%)"),
+        (["-s", "ta"], "Temp(C) AI Core(%)"),
+        (["-s", "at"], "Temp(C) AI Core(%)"),
+        (["-s", "un"], "NPU Util(%) AI Cube(%)"),
+    ],
+)
+def test_columns_of_watch(words: list[str], headings: str, monkeypatch: pytest.MonkeyPatch, capsys: Output) -> None:
+    def nap(seconds: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", nap)
+    monkeypatch.setenv("CANNLAB_DEVICES", "2")
+    assert call(["npu-smi", "info", "watch", *words]) == 130
+    rows = capsys.readouterr().out.splitlines()
+    assert " ".join(rows[0].split()) == f"NpuID(Idx) ChipId(Idx) {headings}"
+    assert rows[0].startswith("NpuID(Idx)  ChipId(Idx) ")
+    assert len(rows[0]) == 12 * (2 + headings.count("("))
+    assert [row.split()[0] for row in rows[1:]] == ["0", "1"]
+    assert {len(row.split()) for row in rows[1:]} == {2 + headings.count("(")}
+
+
+def test_columns_of_watch_follow_the_driver() -> None:
+    from cannlab.cli.npu_smi_watch import default_metrics
+
+    assert [default_metrics(driver) for driver in ("23.0.0", "24.1.rc2", "25.2.0", "26.0.rc1", "unknown")] == [
+        *("ptaicmb", "ptaicmb", "ptaicmbnu", "ptaicmbnu", "ptaicmb")
+    ]
+
+
+@pytest.mark.usefixtures("no_machine")
+def test_wrong_usage_of_watch(capsys: Output) -> None:
+    for words in (["-s"], ["-s", "x"], ["-s", "pp"], ["-d"], ["-p", "0"]):
+        assert call(["npu-smi", "info", "watch", *words]) == 1
+        assert capsys.readouterr().out.startswith("Usage: npu-smi info watch")
+    for words in (["-d", "0"], ["-d", "101"]):
+        assert call(["npu-smi", "info", "watch", *words]) == 1
+        assert capsys.readouterr().out == "Error parameter of -d\n"
+    assert call(["npu-smi", "info", "watch", "-i", "99"]) == 1
+    assert call(["npu-smi", "info", "watch", "-h"]) == 0
+    assert "u - AI Cube Usage" in capsys.readouterr().out

@@ -452,7 +452,7 @@ def test_borders(dvpp, kind, mode) -> None:
         ("Ascend910B1", "width", 95, "media.picture"),
         ("Ascend910B1", "height", 4, "media.picture"),
         ("Ascend910B1", "size", 96 * 64 * 3 // 2 - 1, "media.picture"),
-        ("Ascend910B1", "format", 7, "media.format"),
+        ("Ascend910B1", "format", 18, "media.format"),
     ],
 )
 def test_pictures_that_do_not_fit(soc, field, value, rule) -> None:

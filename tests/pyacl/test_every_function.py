@@ -69,7 +69,8 @@ def test_junk_of_the_right_kind_gives_codes(soc, monkeypatch, tmp_path) -> None:
             for letter in entry.formats:
                 numbers = [*known, 2, 3, 12, 64, 4096, (1 << 32) - 1] if letter in "kK" else [0, 1, 2, 3, 12, 64, 255]
                 arguments.append(rng.choice(odd.get(letter, numbers)))
-            with contextlib.suppress(TypeError, ValueError):
+            # RuntimeError: a video channel without callback, or without PyAV.
+            with contextlib.suppress(TypeError, ValueError, RuntimeError):
                 result = call(entry, arguments)
                 values = result if isinstance(result, tuple) else (result,) if entry.results else ()
                 assert entry.results or result is None

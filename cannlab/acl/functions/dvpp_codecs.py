@@ -24,6 +24,8 @@ _OWN = {S420: NV21, S422: 4, S444: 6, GREY: YUV400, S440: 4}
 """The format that PIXEL_FORMAT_UNKNOWN decodes to, by sampling: V before U."""
 _SEMI_PLANAR = {S420: (NV12, NV21), S422: (3, 4, NV12, NV21), S444: (5, 6, NV12, NV21), S440: (NV12, NV21)}
 _SEMI_PLANAR[GREY] = (YUV400, NV12, NV21)
+_ENCODABLE = (NV12, NV21, 7, 8, 9, 10)
+"""Formats of pictures that become JPEGs: 4:2:0, and packed 4:2:2."""
 _ORIENTATION = 0x0112
 _TURNED = (5, 6, 7, 8)
 _JPEG_ADDRESS = 128
@@ -166,14 +168,10 @@ def _decode(m: Machine, file: bytes, layout: Layout) -> list[Plane]:
 
 
 def _encodable(m: Machine, picture: PicDesc) -> Layout:
-    if picture.format not in (NV12, NV21):
+    if picture.format not in _ENCODABLE:
         raise refuse(m, "media.format", what="the picture to encode", format=picture.format)
     least = (_LEAST_JPEG, _LEAST_JPEG)
-    layout = dvpp.layout(m, picture, "the picture to encode", least=least, most=dvpp.MOST_8K)
-    if picture.width_stride % 16:
-        reason = f"its width stride {picture.width_stride} is no multiple of 16"
-        raise refuse(m, "media.picture", what="the picture to encode", reason=reason)
-    return layout
+    return dvpp.layout(m, picture, "the picture to encode", least=least, most=dvpp.MOST_8K, stride=16)
 
 
 @api("acl.media.dvpp_jpeg_predict_enc_size")
@@ -199,7 +197,7 @@ def dvpp_jpeg_encode_async(
 
     def work() -> int:
         given = dvpp.memory(m, picture.data, layout.size, _JPEG_ADDRESS, "the picture to encode", write=False)
-        made = _encode(pictures.spread(layout.planes(given), layout), level)
+        made = _encode(pictures.spread(layout.planes(given), layout), level, layout.format.down)
         if len(made) > room:
             raise dvpp.failed(m, "media.encode_room", needed=len(made), room=room)
         dvpp.memory(m, data, len(made), 1, "the JPEG", write=True)[:] = made
@@ -209,11 +207,12 @@ def dvpp_jpeg_encode_async(
     return dvpp.submit(m, dvpp.JPEGE, "JpegEncode", stream, work, [], layout.size)
 
 
-def _encode(yuv: Plane, level: int) -> bytes:
+def _encode(yuv: Plane, level: int, down: int) -> bytes:
+    """A JPEG with the sampling of the picture: 4:2:0, or 4:2:2 where rows do not share chroma."""
     from PIL import Image
 
     file = io.BytesIO()
-    Image.fromarray(yuv, "YCbCr").save(file, "JPEG", quality=level, subsampling=2)
+    Image.fromarray(yuv, "YCbCr").save(file, "JPEG", quality=level, subsampling=down)
     return file.getvalue()
 
 

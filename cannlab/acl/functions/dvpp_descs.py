@@ -146,7 +146,9 @@ def _destroyer(kind: type) -> Callable[[Machine, int], int]:
     return destroy
 
 
-def _setter(kind: type, name: str) -> Callable[[Machine, int, int], int]:
+def setter(kind: type, name: str) -> Callable[[Machine, int, int], int]:
+    """The body of a function that sets one field of the descriptions of a class."""
+
     def set_field(m: Machine, handle: int, value: int) -> int:
         setattr(take(m, handle, kind), name, value)
         return 0
@@ -155,7 +157,9 @@ def _setter(kind: type, name: str) -> Callable[[Machine, int, int], int]:
     return set_field
 
 
-def _getter(kind: type, name: str) -> Callable[[Machine, int], int]:
+def getter(kind: type, name: str) -> Callable[[Machine, int], int]:
+    """The body of a function that gets one field of the descriptions of a class."""
+
     def get_field(m: Machine, handle: int) -> int:
         return int(getattr(take(m, handle, kind), name)) if handle else 0
 
@@ -169,11 +173,11 @@ for _name in ("stream_desc", "resize_config", "jpege_config", "border_config", "
     api(f"acl.media.dvpp_destroy_{_name}")(_destroyer(KINDS[_name][0]))
 for _name, _fields in FIELDS.items():
     for _field in _fields:
-        api(f"acl.media.dvpp_set_{_name}_{_field}")(_setter(KINDS[_name][0], _field))
-        api(f"acl.media.dvpp_get_{_name}_{_field}")(_getter(KINDS[_name][0], _field))
+        api(f"acl.media.dvpp_set_{_name}_{_field}")(setter(KINDS[_name][0], _field))
+        api(f"acl.media.dvpp_get_{_name}_{_field}")(getter(KINDS[_name][0], _field))
 for _field in ("left", "right", "top", "bottom"):
-    api(f"acl.media.dvpp_set_roi_config_{_field}")(_setter(Roi, _field))
-api("acl.media.dvpp_get_jpege_config_level")(_getter(JpegeConfig, "level"))
+    api(f"acl.media.dvpp_set_roi_config_{_field}")(setter(Roi, _field))
+api("acl.media.dvpp_get_jpege_config_level")(getter(JpegeConfig, "level"))
 
 
 @api("acl.media.dvpp_destroy_pic_desc")

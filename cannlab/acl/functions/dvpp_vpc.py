@@ -95,10 +95,11 @@ def _make(
 ) -> None:
     """Cut, resize, convert, surround and paste one picture."""
     rows, columns = slice(crop.top, crop.bottom + 1), slice(crop.left, crop.right + 1)
-    if by.format == to.format and step.border is None and _even(crop, by) and _even(paste, to):
+    same = by.format == to.format and by.format.family != "packed"
+    if same and step.border is None and _even(crop, by) and _even(paste, to):
         # Plane by plane: what is only moved stays as it is.
         for at, (plane, target) in enumerate(zip(given, wanted, strict=True)):
-            across, down = (by.format.across, by.format.down) if at else (1, 1)
+            across, down = by.format.steps(at)
             part = plane[crop.top // down : (crop.bottom + 1) // down, crop.left // across : (crop.right + 1) // across]
             made = pictures.resize(part, paste.width // across, paste.height // down, nearest=step.nearest)
             top, left = paste.top // down, paste.left // across
@@ -127,7 +128,7 @@ def _make(
             plane[:] = made
         return
     for at, (target, made) in enumerate(zip(wanted, pictures.gather(whole, family, to.format, matrix), strict=True)):
-        across, down = (to.format.across, to.format.down) if at else (1, 1)
+        across, down = to.format.steps(at)
         top, left = paste.top // down, paste.left // across
         target[top : top + made.shape[0], left : left + made.shape[1]] = made
 

@@ -1,0 +1,1 @@
+"""Helper classes that a program carries beside itself: a resource, a model, pictures."""
