@@ -15,7 +15,6 @@ from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import TaskFault, machine
 from cannlab.machine import node as nodes
 from cannlab.machine.api_costs import call_ns
-from cannlab.trace.tables import BATCH
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -29,6 +28,9 @@ _PLAIN = {"k": (1 << 64) - 1, "K": (1 << 64) - 1, "I": (1 << 32) - 1, "H": 0xFFF
 _PLAIN |= {"h": 0x7FFF, "i": (1 << 31) - 1, "l": (1 << 63) - 1, "L": (1 << 63) - 1}
 """The largest int that each integer letter takes as it is."""
 
+
+_ABSENT = object()
+"""The default of a parameter: an argument that was not given."""
 
 _ASK_FOR_ERRORS = ("acl.rt.get_last_error", "acl.rt.peek_at_last_error")
 """Functions whose code is an answer and no failure."""
@@ -124,7 +126,7 @@ def _missing(signature: Signature) -> Callable[..., Any]:
 
 
 _CALL = """
-def function(*arguments):
+def function({parameters}):
     {parse}
     node = nodes.present or machine()
     clock = node.clock
@@ -133,12 +135,13 @@ def function(*arguments):
     except AttributeError:
         thread = clock.thread
     clock.acquire()
+    clock.current = thread
     thread.depth += 1
     thread.calls += 1
     if clock.crowd and thread.depth == 1:
         clock.take_turn(thread)
     frame = getframe(1)
-    spot = node.spots.known.get((id(frame.f_code), frame.f_lasti)) or node.spots.caller(2)
+    spot = node.spots.known.get(id(frame.f_code) + frame.f_lasti) or node.spots.caller(2)
     outer_function, outer_spot = thread.function, thread.spot
     thread.function, thread.spot = name, spot
     start = thread.now
@@ -156,11 +159,12 @@ def function(*arguments):
         thread.function, thread.spot = outer_function, outer_spot
         record = node.record
         file, line, _ = spot
-        number = record.strings.numbers.get(name) or record.strings.number(name)
-        new = record.calls.new
-        new.append((thread.index, number, start, thread.now, code, file, line))
-        if len(new) == BATCH:
-            record.calls.pack()
+        try:
+            number = record.strings.numbers[name]
+        except KeyError:
+            number = record.strings.number(name)
+        calls = record.calls
+        calls.cells += calls.packed(thread.index, number, start, thread.now, code, file, line)
         if clock.crowd:
             clock.leave(thread)
         else:
@@ -171,25 +175,24 @@ def function(*arguments):
 costs few microseconds, and the conversion of the arguments, written out where all of them are integers."""
 
 
-def _written_parse(signature: Signature) -> tuple[str, str]:
-    """The source lines that convert the arguments, and the words that pass them on."""
+def _written_parse(signature: Signature) -> tuple[str, str, str]:
+    """The parameters, the source lines that convert the arguments, and the words that pass them on."""
     count = len(signature.formats)
     limits = [_PLAIN.get(letter) for letter in signature.formats]
     if not count:
         # The real function never looks at its tuple.
-        return "pass", ""
+        return "*arguments", "pass", ""
     if signature.least < count or None in limits:
-        return "values = parse(arguments)", ", *values"
+        return "*arguments", "values = parse(arguments)", ", *values"
     names = ", ".join(f"a{at}" for at in range(count))
     plain = " and ".join(f"type(a{at}) is int and 0 <= a{at} <= {limit}" for at, limit in enumerate(limits))
     lines = (
-        f"if len(arguments) != {count}:",
-        "    parse(arguments)",
-        f"{names}, = arguments",
-        f"if not ({plain}):",
-        f"    {names}, = parse(arguments)",
+        f"if more or not ({plain}):",
+        f"    {names}, = parse(tuple(given for given in ({names}, *more) if given is not absent))",
     )
-    return "\n    ".join(lines), f", {names}"
+    # Defaults and a rest instead of a tuple: who passes the right number of arguments pays for no packing.
+    parameters = ", ".join(f"a{at}=absent" for at in range(count)) + ", /, *more"
+    return parameters, "\n    ".join(lines), f", {names}"
 
 
 def _written_code(signature: Signature) -> str:
@@ -203,9 +206,9 @@ def _written_code(signature: Signature) -> str:
 
 
 @cache
-def _compiled(parse: str, values: str, code: str) -> CodeType:
+def _compiled(parameters: str, parse: str, values: str, code: str) -> CodeType:
     """The code of a call; functions with the same kinds of arguments and results share it."""
-    return compile(_CALL.format(parse=parse, values=values, code=code), __file__, "exec")
+    return compile(_CALL.format(parameters=parameters, parse=parse, values=values, code=code), __file__, "exec")
 
 
 def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -222,9 +225,9 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
             return None
         return results[0] if len(results) == 1 else tuple(results)
 
-    parse, values = _written_parse(signature)
+    parameters, parse, values = _written_parse(signature)
     names: dict[str, Any] = {
-        "BATCH": BATCH,
+        "absent": _ABSENT,
         "TaskFault": TaskFault,
         "body": body,
         "cost": call_ns(signature.name),
@@ -235,7 +238,7 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
         "parse": _parser(signature),
         "refused": refused,
     }
-    exec(_compiled(parse, values, _written_code(signature)), names)
+    exec(_compiled(parameters, parse, values, _written_code(signature)), names)
     bound: Callable[..., Any] = names["function"]
     # A code object of its own: what the interpreter learns about one function's globals is wrong for another's.
     bound.__code__ = bound.__code__.replace(co_name=signature.name.rpartition(".")[2])

@@ -122,7 +122,8 @@ class HostThread:
 class Clock:
     """All host threads of a machine, and the one lock that a call holds.
 
-    ``crowd`` is True while more than one thread lives; ``local.thread`` is the calling thread's HostThread, once known.
+    ``crowd`` is True while more than one thread lives; ``local.thread`` is the calling thread's HostThread, once known;
+    ``current`` is the thread whose call is in progress (who holds the lock need not look for itself).
     """
 
     def __init__(self) -> None:
@@ -132,6 +133,7 @@ class Clock:
         self._changed = threading.Condition(self.lock)
         self.local = threading.local()
         self.crowd = False
+        self.current: HostThread | None = None
 
     # -- threads -------------------------------------------------------------------------------------
 
@@ -175,6 +177,7 @@ class Clock:
         with self.lock:
             thread.state = ThreadState.DONE
             thread.context = None
+            self.current = None
             self.crowd = sum(other.alive for other in self.threads) > 1
             self._changed.notify_all()
 
@@ -190,6 +193,7 @@ class Clock:
     def enter(self, thread: HostThread) -> None:
         """Begin a call: hold the lock, in turn."""
         self.lock.acquire()
+        self.current = thread
         thread.depth += 1
         thread.calls += 1
         if self.crowd and thread.depth == 1:
@@ -208,12 +212,14 @@ class Clock:
         """End a call."""
         thread.depth -= 1
         if self.crowd and thread.depth == 0:
+            self.current = None
             self._changed.notify_all()
         self.lock.release()
 
     def open(self, thread: HostThread) -> int:
         """Let the program's own code run in the middle of a call (a callback); returns what ``shut`` needs."""
         depth, thread.depth = thread.depth, 0
+        self.current = None
         self._changed.notify_all()
         for _ in range(depth):
             self.lock.release()
@@ -223,6 +229,7 @@ class Clock:
         """Go on with the call after ``open``."""
         for _ in range(depth):
             self.lock.acquire()
+        self.current = thread
         thread.depth = depth
         if self.crowd:
             self.wait(thread, lambda: thread.now)
@@ -253,6 +260,7 @@ class Clock:
                     thread.now = max(thread.now, due)
                     return woken
                 self._changed.wait(_POLL)
+                self.current = thread
         finally:
             thread.state, thread.wake, thread.deadline = ThreadState.RUNNING, None, None
 

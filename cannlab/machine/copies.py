@@ -220,9 +220,8 @@ def fill_later(m: Machine, address: int, value: int, count: int, stream: Stream)
 
 def _spend(m: Machine, device: int, kind: TaskKind, name: str, engine: Engine, ns: int, count: int) -> None:
     """Make the calling thread wait for work that no stream orders, and record it (stream -1)."""
-    thread = m.clock.thread
+    thread = m.clock.current or m.clock.thread
     queued = thread.now
     start = m.devices[device].occupy(engine, queued, ns) if device >= 0 else queued
-    thread.now = start + ns
-    spot = thread.spot or m.here()
-    m.record_simple(device, -1, kind, name, "", "MEMCPY", queued, start, thread.now, count, 0, spot)
+    end = thread.now = start + ns
+    m.record_simple(device, -1, kind, name, "", "MEMCPY", queued, start, end, count, 0, thread.spot or m.here())

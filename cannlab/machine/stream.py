@@ -93,7 +93,7 @@ class Stream:
     def _task(self, kind: TaskKind, name: str, engine: Engine) -> Task:
         """A new task of the calling thread, not queued yet."""
         machine = self._machine
-        thread = machine.clock.thread
+        thread = machine.clock.current or machine.clock.thread
         spot = thread.spot or machine.spots.caller(3)
         machine.sequence = thread.last_task = number = machine.sequence + 1
         return Task(self, kind, name, engine, thread.now, (thread.index, number), spot)
@@ -109,7 +109,7 @@ class Stream:
     def record(self, event: Event) -> int:
         """Queue the recording of an event; a second recording replaces the first."""
         machine = self._machine
-        thread = machine.clock.thread
+        thread = machine.clock.current or machine.clock.thread
         machine.sequence = thread.last_task = number = machine.sequence + 1
         spot = thread.spot or machine.spots.caller(2)
         event.capture = task = EventRecord(self, thread.now, (thread.index, number), spot)
