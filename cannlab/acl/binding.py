@@ -24,9 +24,8 @@ _empty: dict[str, Callable[[], Any]] = {}
 _ZEROS: dict[str, Any] = {"S": None, "s": "", "f": 0.0, "d": 0.0, "O": None}
 
 
-_PLAIN = {"k": (1 << 64) - 1, "K": (1 << 64) - 1, "I": (1 << 32) - 1, "H": 0xFFFF, "B": 0xFF, "b": 0xFF}
-_PLAIN |= {"h": 0x7FFF, "i": (1 << 31) - 1, "l": (1 << 63) - 1, "L": (1 << 63) - 1}
-"""The largest int that each integer letter takes as it is."""
+_PLAIN = {"k": 64, "K": 64, "I": 32, "H": 16, "B": 8, "b": 8, "h": 15, "i": 31, "l": 63, "L": 63}
+"""How many bits a non-negative int has at most that an integer letter takes as it is."""
 
 
 _ABSENT = object()
@@ -92,7 +91,7 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     converters = [CONVERTERS[letter] for letter in signature.formats]
     least, most = signature.least, len(converters)
     # Non-negative ints that fit every letter of the signature need no conversion: nearly all calls.
-    limits = [_PLAIN.get(letter, -1) for letter in signature.formats]
+    widths = [_PLAIN.get(letter, 0) for letter in signature.formats]
 
     def parse(arguments: tuple[Any, ...]) -> Sequence[Any]:
         if not most:
@@ -100,8 +99,8 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
             return ()
         if not least <= len(arguments) <= most:
             raise bad_arguments(signature, arguments)
-        for value, top in zip(arguments, limits):  # noqa: B905
-            if type(value) is not int or not 0 <= value <= top:
+        for value, bits in zip(arguments, widths):  # noqa: B905
+            if not bits or type(value) is not int or value >> bits:
                 break
         else:
             return arguments
@@ -136,13 +135,13 @@ def function({parameters}):
         thread = clock.thread
     clock.acquire()
     clock.current = thread
-    thread.depth += 1
-    thread.calls += 1
-    if clock.crowd and thread.depth == 1:
+    outer, outer_function = thread.spot, thread.function
+    if outer is not None:
+        thread.nested += 1
+    elif clock.crowd:
         clock.take_turn(thread)
     frame = getframe(1)
     spot = node.spots.known.get(id(frame.f_code) + frame.f_lasti) or node.spots.caller(2)
-    outer_function, outer_spot = thread.function, thread.spot
     thread.function, thread.spot = name, spot
     start = thread.now
     thread.now = start + cost
@@ -156,7 +155,7 @@ def function({parameters}):
         code = thread.last_error = fault.code
         return refused(code)
     finally:
-        thread.function, thread.spot = outer_function, outer_spot
+        thread.spot = outer
         record = node.record
         file, line, _ = spot
         try:
@@ -165,10 +164,10 @@ def function({parameters}):
             number = record.strings.number(name)
         calls = record.calls
         calls.cells += calls.packed(thread.index, number, start, thread.now, code, file, line)
-        if clock.crowd:
+        if clock.crowd or outer is not None:
+            thread.function = outer_function
             clock.leave(thread)
         else:
-            thread.depth -= 1
             clock.release()
 """
 """What every emulated function does around its body: the steps of ``machine.calls.Call``, written out so that a call
@@ -178,16 +177,17 @@ costs few microseconds, and the conversion of the arguments, written out where a
 def _written_parse(signature: Signature) -> tuple[str, str, str]:
     """The parameters, the source lines that convert the arguments, and the words that pass them on."""
     count = len(signature.formats)
-    limits = [_PLAIN.get(letter) for letter in signature.formats]
+    widths = [_PLAIN.get(letter) for letter in signature.formats]
     if not count:
         # The real function never looks at its tuple.
         return "*arguments", "pass", ""
-    if signature.least < count or None in limits:
+    if signature.least < count or None in widths:
         return "*arguments", "values = parse(arguments)", ", *values"
     names = ", ".join(f"a{at}" for at in range(count))
-    plain = " and ".join(f"type(a{at}) is int and 0 <= a{at} <= {limit}" for at, limit in enumerate(limits))
+    # What is left of a negative number by a shift is negative, so one question is enough for both limits.
+    other = " or ".join(f"type(a{at}) is not int or a{at} >> {bits}" for at, bits in enumerate(widths))
     lines = (
-        f"if more or not ({plain}):",
+        f"if more or {other}:",
         f"    {names}, = parse(tuple(given for given in ({names}, *more) if given is not absent))",
     )
     # Defaults and a rest instead of a tuple: who passes the right number of arguments pays for no packing.
