@@ -107,6 +107,7 @@ class Copy:
             core_type="MEMCPY_ASYNC",
             bytes=self.count,
             keep=owners,
+            ns=self.ns,
         )
         if len(stream.queue) > waiting:
             for view, writing in ((self.destination, True), (self.source, False)):
@@ -202,10 +203,12 @@ def fill_later(m: Machine, address: int, value: int, count: int, stream: Stream)
     """Queue setting ``count`` bytes of device memory to ``value``."""
     view = m.memory.resolve(address, count, "device", write=True)
 
+    ns = api_costs.device_set_ns(count, m.soc)
+
     def run() -> Work:
         m.memory.resolve(address, count, "device", write=True)
         ctypes.memset(address, value & 0xFF, count)
-        return Work(api_costs.device_set_ns(count, m.soc))
+        return Work(ns)
 
     return stream.submit(
         TaskKind.MEMSET,
@@ -215,6 +218,7 @@ def fill_later(m: Machine, address: int, value: int, count: int, stream: Stream)
         core_type="MEMCPY_ASYNC",
         bytes=count,
         keep=(view.owner,),
+        ns=ns,
     )
 
 

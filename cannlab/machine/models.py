@@ -66,6 +66,9 @@ class LoadedModel:
         self._executor = executor
         self._blocks: list[Block] = []
         self.chosen: int | None = None
+        self._unloaded: Spot | None = None
+        # A run's own values decide what is computed, and so how long it takes.
+        self._open = bool(om.variants) or om.dynamic or any(task.within for task in om.tasks)
         try:
             for size, wanted in ((om.work_size, work), (om.weight_size, weights)):
                 if wanted and size:
@@ -76,7 +79,8 @@ class LoadedModel:
         self.number = context.device.take_stream_number()
 
     def unload(self) -> None:
-        """Give its memory and its stream back."""
+        """Give its memory and its stream back; runs that are still queued fail."""
+        self._unloaded = self._m.here()
         self.release()
         self.context.device.give_stream_number()
 
@@ -195,6 +199,10 @@ class LoadedModel:
         views = self.check("input", wanted, inputs) + self.check("output", self.om.outputs, outputs)
 
         def run() -> Work:
+            if self._unloaded is not None:
+                where, place = self._m.here().place, self._unloaded.place
+                others = (("unloaded at", place),) if place is not None else ()
+                raise TaskFault(diagnose("model.unloaded_in_use", where=where, others=others, name=self.om.name))
             # Looked at again: the memory may have been freed since.
             self.check("input", wanted, inputs)
             self.check("output", self.om.outputs, outputs)
@@ -210,6 +218,7 @@ class LoadedModel:
             engine=Engine.COMPUTE,
             core_type="MODEL_EXECUTE",
             keep=tuple(view.owner for view in views),
+            ns=None if self._open else self._executor.work.ns,
         )
 
     def _shaped(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[OmTensor, ...]:
