@@ -82,6 +82,16 @@ class Copy:
             return api_costs.device_copy_ns(self.count, self._m.soc)
         return api_costs.transfer_ns(self.count, pinned=not self.pageable) * self._m.requested.link_factor(self.device)
 
+    @property
+    def to(self) -> int:
+        """The address that it writes to."""
+        return self._destination
+
+    @property
+    def by(self) -> int:
+        """The address that it reads from."""
+        return self._source
+
     def now(self) -> None:
         """Copy at once: the calling thread waits for the engine and the copy, and for no stream."""
         m = self._m
