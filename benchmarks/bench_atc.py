@@ -105,13 +105,14 @@ def memory(small: Path, source: Path, target: Path) -> tuple[int, int, float]:
 class Program:
     """A pyACL program that has loaded an om and filled its input."""
 
-    def __init__(self, path: Path, x: np.ndarray) -> None:
+    def __init__(self, path: Path, x: np.ndarray, *, fresh: bool = True) -> None:
         from cannlab import acl
         from cannlab.machine import reset_machine
 
-        reset_machine(SOC, 1)
-        acl.init()
-        acl.rt.set_device(0)
+        if fresh:
+            reset_machine(SOC, 1)
+            acl.init()
+            acl.rt.set_device(0)
         self.model, code = acl.mdl.load_from_file(str(path))
         assert code == 0
         self.addresses: list[int] = []

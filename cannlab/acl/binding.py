@@ -16,7 +16,6 @@ from cannlab.acl.signatures import Signature, modules, signatures
 from cannlab.machine import TaskFault, machine
 from cannlab.machine import node as nodes
 from cannlab.machine.api_costs import call_ns
-from cannlab.trace.tables import BATCH
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -26,10 +25,12 @@ _empty: dict[str, Callable[[], Any]] = {}
 _ZEROS: dict[str, Any] = {"S": None, "s": "", "f": 0.0, "d": 0.0, "O": None}
 
 
-_PLAIN = {"k": (1 << 64) - 1, "K": (1 << 64) - 1, "I": (1 << 32) - 1, "H": 0xFFFF, "B": 0xFF, "b": 0xFF}
-_PLAIN |= {"h": 0x7FFF, "i": (1 << 31) - 1, "l": (1 << 63) - 1, "L": (1 << 63) - 1}
-"""The largest int that each integer letter takes as it is."""
+_PLAIN = {"k": 64, "K": 64, "I": 32, "H": 16, "B": 8, "b": 8, "h": 15, "i": 31, "l": 63, "L": 63}
+"""How many bits a non-negative int has at most that an integer letter takes as it is."""
 
+
+_ABSENT = object()
+"""The default of a parameter: an argument that was not given."""
 
 _ASK_FOR_ERRORS = ("acl.rt.get_last_error", "acl.rt.peek_at_last_error")
 """Functions whose code is an answer and no failure."""
@@ -91,7 +92,7 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
     converters = [CONVERTERS[letter] for letter in signature.formats]
     least, most = signature.least, len(converters)
     # Non-negative ints that fit every letter of the signature need no conversion: nearly all calls.
-    limits = [_PLAIN.get(letter, -1) for letter in signature.formats]
+    widths = [_PLAIN.get(letter, 0) for letter in signature.formats]
 
     def parse(arguments: tuple[Any, ...]) -> Sequence[Any]:
         if not most:
@@ -99,8 +100,8 @@ def _parser(signature: Signature) -> Callable[[tuple[Any, ...]], Sequence[Any]]:
             return ()
         if not least <= len(arguments) <= most:
             raise bad_arguments(signature, arguments)
-        for value, top in zip(arguments, limits):  # noqa: B905
-            if type(value) is not int or not 0 <= value <= top:
+        for value, bits in zip(arguments, widths):  # noqa: B905
+            if not bits or type(value) is not int or value >> bits:
                 break
         else:
             return arguments
@@ -126,7 +127,7 @@ def _missing(signature: Signature) -> Callable[..., Any]:
 
 
 _CALL = """
-def function(*arguments):
+def function({parameters}):
     {parse}
     node = nodes.present or machine()
     clock = node.clock
@@ -135,13 +136,14 @@ def function(*arguments):
     except AttributeError:
         thread = clock.thread
     clock.acquire()
-    thread.depth += 1
-    thread.calls += 1
-    if clock.crowd and thread.depth == 1:
+    clock.current = thread
+    outer, outer_function = thread.spot, thread.function
+    if outer is not None:
+        thread.nested += 1
+    elif clock.crowd:
         clock.take_turn(thread)
     frame = getframe(1)
-    spot = node.spots.known.get((id(frame.f_code), frame.f_lasti)) or node.spots.caller(2)
-    outer_function, outer_spot = thread.function, thread.spot
+    spot = node.spots.known.get(id(frame.f_code) + frame.f_lasti) or node.spots.caller(2)
     thread.function, thread.spot = name, spot
     start = thread.now
     thread.now = start + cost
@@ -155,43 +157,44 @@ def function(*arguments):
         code = thread.last_error = fault.code
         return refused(code)
     finally:
-        thread.function, thread.spot = outer_function, outer_spot
+        thread.spot = outer
         record = node.record
         file, line, _ = spot
-        number = record.strings.numbers.get(name) or record.strings.number(name)
-        new = record.calls.new
-        new.append((thread.index, number, start, thread.now, code, file, line))
-        if len(new) == BATCH:
-            record.calls.pack()
-        if clock.crowd:
+        try:
+            number = record.strings.numbers[name]
+        except KeyError:
+            number = record.strings.number(name)
+        calls = record.calls
+        calls.cells += calls.packed(thread.index, number, start, thread.now, code, file, line)
+        if clock.crowd or outer is not None:
+            thread.function = outer_function
             clock.leave(thread)
         else:
-            thread.depth -= 1
             clock.release()
 """
 """What every emulated function does around its body: the steps of ``machine.calls.Call``, written out so that a call
 costs few microseconds, and the conversion of the arguments, written out where all of them are integers."""
 
 
-def _written_parse(signature: Signature) -> tuple[str, str]:
-    """The source lines that convert the arguments, and the words that pass them on."""
+def _written_parse(signature: Signature) -> tuple[str, str, str]:
+    """The parameters, the source lines that convert the arguments, and the words that pass them on."""
     count = len(signature.formats)
-    limits = [_PLAIN.get(letter) for letter in signature.formats]
+    widths = [_PLAIN.get(letter) for letter in signature.formats]
     if not count:
         # The real function never looks at its tuple.
-        return "pass", ""
-    if signature.least < count or None in limits:
-        return "values = parse(arguments)", ", *values"
+        return "*arguments", "pass", ""
+    if signature.least < count or None in widths:
+        return "*arguments", "values = parse(arguments)", ", *values"
     names = ", ".join(f"a{at}" for at in range(count))
-    plain = " and ".join(f"type(a{at}) is int and 0 <= a{at} <= {limit}" for at, limit in enumerate(limits))
+    # What is left of a negative number by a shift is negative, so one question is enough for both limits.
+    other = " or ".join(f"type(a{at}) is not int or a{at} >> {bits}" for at, bits in enumerate(widths))
     lines = (
-        f"if len(arguments) != {count}:",
-        "    parse(arguments)",
-        f"{names}, = arguments",
-        f"if not ({plain}):",
-        f"    {names}, = parse(arguments)",
+        f"if more or {other}:",
+        f"    {names}, = parse(tuple(given for given in ({names}, *more) if given is not absent))",
     )
-    return "\n    ".join(lines), f", {names}"
+    # Defaults and a rest instead of a tuple: who passes the right number of arguments pays for no packing.
+    parameters = ", ".join(f"a{at}=absent" for at in range(count)) + ", /, *more"
+    return parameters, "\n    ".join(lines), f", {names}"
 
 
 def _written_code(signature: Signature) -> str:
@@ -205,9 +208,9 @@ def _written_code(signature: Signature) -> str:
 
 
 @cache
-def _compiled(parse: str, values: str, code: str) -> CodeType:
+def _compiled(parameters: str, parse: str, values: str, code: str) -> CodeType:
     """The code of a call; functions with the same kinds of arguments and results share it."""
-    return compile(_CALL.format(parse=parse, values=values, code=code), __file__, "exec")
+    return compile(_CALL.format(parameters=parameters, parse=parse, values=values, code=code), __file__, "exec")
 
 
 def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,9 +227,9 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
             return None
         return results[0] if len(results) == 1 else tuple(results)
 
-    parse, values = _written_parse(signature)
+    parameters, parse, values = _written_parse(signature)
     names: dict[str, Any] = {
-        "BATCH": BATCH,
+        "absent": _ABSENT,
         "TaskFault": TaskFault,
         "body": body,
         "cost": call_ns(signature.name),
@@ -237,7 +240,7 @@ def _bound(signature: Signature, body: Callable[..., Any]) -> Callable[..., Any]
         "parse": _parser(signature),
         "refused": refused,
     }
-    exec(_compiled(parse, values, _written_code(signature)), names)
+    exec(_compiled(parameters, parse, values, _written_code(signature)), names)
     bound: Callable[..., Any] = names["function"]
     # A code object of its own: what the interpreter learns about one function's globals is wrong for another's.
     bound.__code__ = bound.__code__.replace(co_name=signature.name.rpartition(".")[2])

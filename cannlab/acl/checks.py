@@ -64,7 +64,7 @@ def take(m: Machine, handle: int, kind: type[T]) -> T:
 
 def current_context(m: Machine) -> Context:
     """The calling thread's context. Raises Refused ``runtime.no_context`` (107002)."""
-    context = m.clock.thread.context
+    context = (m.clock.current or m.clock.thread).context
     if context is None or not context.alive:
         if m.default_device is None:
             raise refuse(m, "runtime.no_context")
@@ -78,7 +78,9 @@ def take_stream(m: Machine, handle: int) -> Stream:
     Raises:
         Refused: 107002 without context, 107003 for a stream of another context, 100000 for no stream.
     """
-    context = current_context(m)
+    context = (m.clock.current or m.clock.thread).context
+    if context is None or not context.alive:
+        context = current_context(m)
     if context.device.lost:
         check_alive(context.device, m.here().place)
     if handle == 0:

@@ -40,16 +40,15 @@ class HostThread:
     """One host thread: its clock (ns), its current context, the messages of its last errors.
 
     ``index`` is the order of creation; ``ident`` the thread's id as ``acl.util.start_thread`` returns it; ``function``
-    and ``spot`` are the name and the learner's line of the call in progress ("" and None without one).
+    and ``spot`` are the name and the learner's line of the call in progress; without one, ``spot`` is None. ``nested``
+    counts the calls inside that call (of a callback that runs while it is in progress).
     """
 
     __slots__ = (
         "__weakref__",
         "_python",
-        "calls",
         "context",
         "deadline",
-        "depth",
         "function",
         "hooked",
         "ident",
@@ -57,6 +56,7 @@ class HostThread:
         "last_error",
         "last_task",
         "messages",
+        "nested",
         "now",
         "parked",
         "seen",
@@ -75,10 +75,9 @@ class HostThread:
         self.last_task = 0
         self.function = ""
         self.spot: Spot | None = None
-        self.calls = 0
         self.ident = 0
         self.state = ThreadState.RUNNING
-        self.depth = 0
+        self.nested = 0
         self.parked = False
         self.hooked = False
         self.wake: Callable[[], int | None] | None = None
@@ -112,17 +111,18 @@ class HostThread:
         return at
 
     def progress(self) -> tuple[int, int]:
-        """Something that changes whenever the thread does: its calls and its processor time."""
+        """Something that changes whenever the thread does: its clock and its processor time."""
         if self.hooked and self.ident and hasattr(time, "pthread_getcpuclockid"):
             # Safe only for hooked threads: they cannot end while the caller holds the clock's lock.
-            return self.calls, time.clock_gettime_ns(time.pthread_getcpuclockid(self.ident))
-        return self.calls, 0
+            return self.now, time.clock_gettime_ns(time.pthread_getcpuclockid(self.ident))
+        return self.now, 0
 
 
 class Clock:
     """All host threads of a machine, and the one lock that a call holds.
 
-    ``crowd`` is True while more than one thread lives; ``local.thread`` is the calling thread's HostThread, once known.
+    ``crowd`` is True while more than one thread lives; ``local.thread`` is the calling thread's HostThread, once known;
+    ``current`` is the thread whose call is in progress (who holds the lock need not look for itself).
     """
 
     def __init__(self) -> None:
@@ -132,6 +132,7 @@ class Clock:
         self._changed = threading.Condition(self.lock)
         self.local = threading.local()
         self.crowd = False
+        self.current: HostThread | None = None
 
     # -- threads -------------------------------------------------------------------------------------
 
@@ -175,6 +176,7 @@ class Clock:
         with self.lock:
             thread.state = ThreadState.DONE
             thread.context = None
+            self.current = None
             self.crowd = sum(other.alive for other in self.threads) > 1
             self._changed.notify_all()
 
@@ -190,9 +192,10 @@ class Clock:
     def enter(self, thread: HostThread) -> None:
         """Begin a call: hold the lock, in turn."""
         self.lock.acquire()
-        thread.depth += 1
-        thread.calls += 1
-        if self.crowd and thread.depth == 1:
+        self.current = thread
+        if thread.spot is not None:
+            thread.nested += 1
+        elif self.crowd:
             self.take_turn(thread)
 
     def take_turn(self, thread: HostThread) -> None:
@@ -205,25 +208,29 @@ class Clock:
             raise
 
     def leave(self, thread: HostThread) -> None:
-        """End a call."""
-        thread.depth -= 1
-        if self.crowd and thread.depth == 0:
+        """End a call, whose ``spot`` the thread no longer shows."""
+        if thread.spot is not None:
+            thread.nested -= 1
+        elif self.crowd:
+            self.current = None
             self._changed.notify_all()
         self.lock.release()
 
     def open(self, thread: HostThread) -> int:
         """Let the program's own code run in the middle of a call (a callback); returns what ``shut`` needs."""
-        depth, thread.depth = thread.depth, 0
+        nested, thread.nested = thread.nested, 0
+        self.current = None
         self._changed.notify_all()
-        for _ in range(depth):
+        for _ in range(nested + 1):
             self.lock.release()
-        return depth
+        return nested
 
-    def shut(self, thread: HostThread, depth: int) -> None:
+    def shut(self, thread: HostThread, nested: int) -> None:
         """Go on with the call after ``open``."""
-        for _ in range(depth):
+        for _ in range(nested + 1):
             self.lock.acquire()
-        thread.depth = depth
+        self.current = thread
+        thread.nested = nested
         if self.crowd:
             self.wait(thread, lambda: thread.now)
 
@@ -253,6 +260,7 @@ class Clock:
                     thread.now = max(thread.now, due)
                     return woken
                 self._changed.wait(_POLL)
+                self.current = thread
         finally:
             thread.state, thread.wake, thread.deadline = ThreadState.RUNNING, None, None
 
@@ -281,7 +289,7 @@ class Clock:
         if not other.alive:
             other.state = ThreadState.DONE
             return True
-        if other.depth:
+        if other.spot is not None:
             return False
         now, seen = time.monotonic(), other.progress()
         if seen != other.seen:

@@ -82,6 +82,16 @@ class Copy:
             return api_costs.device_copy_ns(self.count, self._m.soc)
         return api_costs.transfer_ns(self.count, pinned=not self.pageable) * self._m.requested.link_factor(self.device)
 
+    @property
+    def to(self) -> int:
+        """The address that it writes to."""
+        return self._destination
+
+    @property
+    def by(self) -> int:
+        """The address that it reads from."""
+        return self._source
+
     def now(self) -> None:
         """Copy at once: the calling thread waits for the engine and the copy, and for no stream."""
         m = self._m
@@ -107,6 +117,7 @@ class Copy:
             core_type="MEMCPY_ASYNC",
             bytes=self.count,
             keep=owners,
+            ns=self.ns,
         )
         if len(stream.queue) > waiting:
             for view, writing in ((self.destination, True), (self.source, False)):
@@ -202,10 +213,12 @@ def fill_later(m: Machine, address: int, value: int, count: int, stream: Stream)
     """Queue setting ``count`` bytes of device memory to ``value``."""
     view = m.memory.resolve(address, count, "device", write=True)
 
+    ns = api_costs.device_set_ns(count, m.soc)
+
     def run() -> Work:
         m.memory.resolve(address, count, "device", write=True)
         ctypes.memset(address, value & 0xFF, count)
-        return Work(api_costs.device_set_ns(count, m.soc))
+        return Work(ns)
 
     return stream.submit(
         TaskKind.MEMSET,
@@ -215,14 +228,14 @@ def fill_later(m: Machine, address: int, value: int, count: int, stream: Stream)
         core_type="MEMCPY_ASYNC",
         bytes=count,
         keep=(view.owner,),
+        ns=ns,
     )
 
 
 def _spend(m: Machine, device: int, kind: TaskKind, name: str, engine: Engine, ns: int, count: int) -> None:
     """Make the calling thread wait for work that no stream orders, and record it (stream -1)."""
-    thread = m.clock.thread
+    thread = m.clock.current or m.clock.thread
     queued = thread.now
     start = m.devices[device].occupy(engine, queued, ns) if device >= 0 else queued
-    thread.now = start + ns
-    spot = thread.spot or m.here()
-    m.record_simple(device, -1, kind, name, "", "MEMCPY", queued, start, thread.now, count, 0, spot)
+    end = thread.now = start + ns
+    m.record_simple(device, -1, kind, name, "", "MEMCPY", queued, start, end, count, 0, thread.spot or m.here())

@@ -130,6 +130,7 @@ class Program:
         lowered = Lowered(om, chip.saturates)
         self._opsets = {item.domain or "ai.onnx": item.version for item in lowered.model.opset_import}
         self._steps = self._built(split(lowered, self._is_custom), lowered, threads)
+        self.pure = all(isinstance(step, _Session) for step in self._steps)
         self.constants = lowered.constants
         self._known = lowered.infos
         self.inputs, self.outputs = lowered.inputs, lowered.outputs
@@ -242,6 +243,11 @@ class Model:
             except _UNUSABLE as problem:
                 raise om_error("graph_damaged", name=om.name, reason=str(problem)) from problem
         return self._programs[gear]
+
+    @property
+    def pure(self) -> bool:
+        """True if nothing but ONNX Runtime computes it: no custom operator, no branch, no gear."""
+        return not self.om.variants and self._program(0).pure
 
     def gear(self, chosen: NDArray[Any]) -> int:
         """The index of the gear that the contents of ``ascend_mbatch_shape_data`` name; the largest for anything else.

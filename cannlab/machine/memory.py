@@ -12,7 +12,6 @@ from cannlab.machine.blocks import FREERS, KIND_NAMES, MAKERS, Block, MemoryKind
 from cannlab.machine.faults import MemoryFault
 from cannlab.machine.host_memory import HostMemory, HostRange
 from cannlab.machine.pages import PAGE, Mapping, poison
-from cannlab.trace.tables import BATCH
 
 if TYPE_CHECKING:
     from cannlab.machine.device import Device
@@ -108,7 +107,7 @@ class Memory:
                 (207001) if this machine has no room for it.
         """
         machine = self._machine
-        thread = machine.clock.thread
+        thread = machine.clock.current or machine.clock.thread
         spot = thread.spot or machine.here()
         capacity = (size + 31) // 32 * 32
         index = -1
@@ -271,7 +270,7 @@ class Memory:
     def retire(self, block: Block) -> None:
         """Mark a live block freed, poison it and put it into quarantine."""
         machine = self._machine
-        thread = machine.clock.thread
+        thread = machine.clock.current or machine.clock.thread
         spot = thread.spot or machine.here()
         block.live = False
         block.freed = spot
@@ -289,10 +288,14 @@ class Memory:
         """Let the oldest freed memory out of quarantine."""
         while self._quarantined > QUARANTINE_BYTES or len(self._quarantine) > QUARANTINE_BLOCKS:
             block = self._quarantine.popleft()
-            self._quarantined -= block.footprint
-            if block.capacity <= SMALL or self._reusable_bytes + block.footprint <= REUSABLE_BYTES:
-                self._reusable.setdefault(block.footprint, []).append(block)
-                self._reusable_bytes += block.footprint
+            footprint = block.footprint
+            self._quarantined -= footprint
+            if block.capacity <= SMALL or self._reusable_bytes + footprint <= REUSABLE_BYTES:
+                self._reusable_bytes += footprint
+                try:
+                    self._reusable[footprint].append(block)
+                except KeyError:
+                    self._reusable[footprint] = [block]
             else:
                 block.mapping = None
 
@@ -480,7 +483,5 @@ class Memory:
         name = _RECORDED[block.kind]
         kind = record.strings.numbers.get(name) or record.strings.number(name)
         file, line, _ = spot
-        rows = record.memory.new
-        rows.append((block.device, kind, now, block.number, bytes, file, line))
-        if len(rows) == BATCH:
-            record.memory.pack()
+        changes = record.memory
+        changes.cells += changes.packed(block.device, kind, now, block.number, bytes, file, line)

@@ -9,6 +9,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from cannlab.errors import diagnose
+from cannlab.machine import ahead
+from cannlab.machine.ahead import Ahead
 from cannlab.machine.blocks import Block, MemoryKind
 from cannlab.machine.engines import Engine
 from cannlab.machine.faults import MemoryFault, TaskFault
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from cannlab.machine.spots import Spot
     from cannlab.machine.stream import Stream
     from cannlab.machine.watched import Seen
+    from cannlab.machine.tasks import Task
     from cannlab.om import OmModel, OmTensor
 
 SLACK = 64
@@ -72,6 +75,10 @@ class LoadedModel:
         self.chosen: int | None = None
         self.observers: list[Callable[[int, Work], None]] = []
         self._watched = False
+        self._unloaded: Spot | None = None
+        self._seconds = 0.0
+        # A run's own values decide what is computed, and so how long it takes.
+        self._open = bool(om.variants) or om.dynamic or any(task.within for task in om.tasks)
         try:
             for size, wanted in ((om.work_size, work), (om.weight_size, weights)):
                 if wanted and size:
@@ -82,7 +89,8 @@ class LoadedModel:
         self.number = context.device.take_stream_number()
 
     def unload(self) -> None:
-        """Give its memory and its stream back."""
+        """Give its memory and its stream back; runs that are still queued fail."""
+        self._unloaded = self._m.here()
         self.release()
         self.context.device.give_stream_number()
 
@@ -171,7 +179,7 @@ class LoadedModel:
         queued = thread.now
         device = self.context.device
         m.requested.on_task(device, TaskKind.MODEL, "", self.om.name, m.here().place)
-        given, work = self._run(wanted, inputs, outputs)
+        given, work = self.run_checked(wanted, inputs, outputs)
         start = device.occupy(Engine.COMPUTE, queued, work.ns)
         thread.now = start + work.ns
         m.record_work(
@@ -199,24 +207,25 @@ class LoadedModel:
         """Queue a run; when the stream is drained, inputs are read, outputs written, and ``done`` gets the outputs."""
         wanted = self._shaped(shapes)
         views = self.check("input", wanted, inputs) + self.check("output", self.om.outputs, outputs)
-
-        def run() -> Work:
-            # Looked at again: the memory may have been freed since.
-            self.check("input", wanted, inputs)
-            self.check("output", self.om.outputs, outputs)
-            given, work = self._run(wanted, inputs, outputs)
-            if done is not None:
-                done(given)
-            return work
-
+        queued = _QueuedRun(self, wanted, inputs, outputs, stream, done)
         return stream.submit(
             TaskKind.MODEL,
             self.om.name,
-            run,
+            queued.run,
             engine=Engine.COMPUTE,
             core_type="MODEL_EXECUTE",
             keep=tuple(view.owner for view in views),
+            ns=None if self._open else self._executor.work.ns,
         )
+
+    def check_queued(self, wanted: Sequence[OmTensor], inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        """The checks when a queued run is due: model and memory may be gone since it was queued."""
+        if self._unloaded is not None:
+            where, place = self._m.here().place, self._unloaded.place
+            others = (("unloaded at", place),) if place is not None else ()
+            raise TaskFault(diagnose("model.unloaded_in_use", where=where, others=others, name=self.om.name))
+        self.check("input", wanted, inputs)
+        self.check("output", self.om.outputs, outputs)
 
     def _shaped(self, shapes: Sequence[tuple[int, ...]] | None) -> tuple[OmTensor, ...]:
         """The inputs as this run has them."""
@@ -227,9 +236,25 @@ class LoadedModel:
             for tensor, dims in zip(self.om.inputs, shapes, strict=True)
         )
 
-    def _run(
-        self, wanted: Sequence[OmTensor], inputs: Sequence[Buffer], outputs: Sequence[Buffer]
+    def compute_ahead(self, stream: Stream, task: Task, inputs: Sequence[Buffer]) -> Ahead | None:
+        """Begin to compute a queued run, if its inputs can be foreseen and it is worth it."""
+        if self._open or self._seconds < ahead.LEAST_SECONDS or not self._executor.pure or not ahead.there_is_room():
+            return None
+        addresses = [address for address, _ in inputs]
+        arrays = ahead.inputs_then(self._m.memory, stream, task, self.om.inputs, addresses)
+        try:
+            return Ahead(self._executor, arrays) if arrays is not None else None
+        except RuntimeError:
+            return None
+
+    def run_checked(
+        self,
+        wanted: Sequence[OmTensor],
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
+        begun: Ahead | None = None,
     ) -> tuple[list[Output], Work]:
+        """Read the inputs, compute (or take what ``begun`` has computed from the same inputs), write the outputs."""
         import numpy as np
 
         memory, gear = self._m.memory, None
@@ -245,7 +270,11 @@ class LoadedModel:
         if self.context.device.watches_overflow and not self._watched:
             self._watch_overflow()
         try:
-            results, work = self._executor.run(arrays, gear)
+            known = begun.results(arrays) if begun is not None and self._executor.pure else None
+            if known is not None:
+                results, work = known
+            else:
+                results, work, self._seconds = ahead.timed(self._executor, arrays, gear)
         except OmError as problem:
             raise TaskFault(replace(problem.diagnosis, where=self._m.here().place)) from None
         given = []
@@ -283,3 +312,50 @@ class LoadedModel:
     def _tell(self, work: Work, start: int) -> None:
         for observer in self.observers:
             observer(start, work)
+
+class _QueuedRun:
+    """A run of a model in a stream; ``ahead`` is its computation, if that has begun."""
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        wanted: Sequence[OmTensor],
+        inputs: Sequence[Buffer],
+        outputs: Sequence[Buffer],
+        stream: Stream,
+        done: Callable[[list[Output]], None] | None,
+    ) -> None:
+        self._model, self._wanted, self._inputs, self._outputs = model, wanted, inputs, outputs
+        self._stream, self._done = stream, done
+        self._ahead: Ahead | None = None
+
+    def run(self) -> Work:
+        """The whole run, with all its checks; meanwhile the runs that come next in other streams are computed."""
+        model = self._model
+        model.check_queued(self._wanted, self._inputs, self._outputs)
+        self._begin_others()
+        given, work = model.run_checked(self._wanted, self._inputs, self._outputs, self._ahead)
+        if self._done is not None:
+            self._done(given)
+        return work
+
+    def begin(self, task: Task) -> None:
+        """Compute it ahead, once."""
+        if self._ahead is None:
+            self._ahead = self._model.compute_ahead(self._stream, task, self._inputs)
+
+    def _begin_others(self) -> None:
+        for device in self._stream.context.device.machine.devices:
+            for context in device.contexts:
+                for stream in context.streams:
+                    if stream is not self._stream and stream.queue:
+                        _begin_next(stream)
+
+
+def _begin_next(stream: Stream) -> None:
+    """Compute the next run of a stream ahead."""
+    for task in stream.queue:
+        queued = getattr(task.run, "__self__", None)
+        if isinstance(queued, _QueuedRun):
+            queued.begin(task)
+            return

@@ -25,7 +25,6 @@ from cannlab.machine.tasks import Task
 from cannlab.machine.work import Work
 from cannlab.soc import Soc
 from cannlab.trace import KernelTrace, Record, TaskKind
-from cannlab.trace.tables import BATCH
 
 STREAM_TIMEOUT = 507046
 """A wait for a stream ran into its timeout. Source: pyacl-semantics 4."""
@@ -165,14 +164,13 @@ class Machine:
         tasks, strings = self.record.tasks, self.record.strings
         numbers = strings.numbers
         try:
-            names = numbers[name], numbers[op_type], numbers[core_type]
+            called, typed, ran = numbers[name], numbers[op_type], numbers[core_type]
         except KeyError:
-            names = strings.number(name), strings.number(op_type), strings.number(core_type)
+            called, typed, ran = strings.number(name), strings.number(op_type), strings.number(core_type)
         file, line, _ = spot
-        rows = tasks.new
-        rows.append((device, stream, kind, *names, queued, start, end, bytes, blocks, -1, -1, file, line))
-        if len(rows) == BATCH:
-            tasks.pack()
+        tasks.cells += tasks.packed(
+            device, stream, kind, called, typed, ran, queued, start, end, bytes, blocks, -1, -1, file, line
+        )
 
     def record_work(
         self,

@@ -31,12 +31,14 @@ NOWHERE = Spot(0, 0, None)
 class Spots:
     """The known lines of one record.
 
-    ``known`` gives the spot by (id of the code object, instruction); None where the code is not the learner's.
+    ``known`` gives the spot by the address of the instruction, which is the id of the code object and the offset in it:
+    CPython keeps the instructions inside the code object, so two of them never meet. None where the code is not the
+    learner's.
     """
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self.known: dict[tuple[int, int], Spot | None] = {}
+        self.known: dict[int, Spot | None] = {}
         self._codes: dict[int, CodeType] = {}
 
     def caller(self, depth: int = 1) -> Spot:
@@ -44,7 +46,7 @@ class Spots:
         frame: FrameType | None = sys._getframe(depth)
         known = self.known
         while frame is not None:
-            key = (id(frame.f_code), frame.f_lasti)
+            key = id(frame.f_code) + frame.f_lasti
             try:
                 spot = known[key]
             except KeyError:
@@ -54,12 +56,12 @@ class Spots:
             frame = frame.f_back
         return NOWHERE
 
-    def _learn(self, key: tuple[int, int], frame: FrameType) -> Spot | None:
+    def _learn(self, key: int, frame: FrameType) -> Spot | None:
         if len(self.known) > _LIMIT:
             self.known.clear()
             self._codes.clear()
         # The code object is kept so that its id stays its own.
-        code = self._codes.setdefault(key[0], frame.f_code)
+        code = self._codes.setdefault(id(frame.f_code), frame.f_code)
         name = label(code)
         spot = None
         if name is not None:

@@ -65,6 +65,7 @@ class Stream:
         after: Task | None = None,
         callback: Callback | None = None,
         marks: Event | None = None,
+        ns: int | None = None,
     ) -> int:
         """Queue a task; nothing runs yet.
 
@@ -76,6 +77,7 @@ class Stream:
             keep: objects that must stay alive until it ran.
             after: a task of another stream that must be done before.
             callback: the host function of a CALLBACK task. marks: the event that captures this task.
+            ns: how long it takes, if that is known: who asks while it runs then sees nothing of its effect.
 
         Returns:
             0; with ASCEND_LAUNCH_BLOCKING=1 the task is waited for at once and its code comes back.
@@ -89,12 +91,14 @@ class Stream:
             task.after = after
         if callback is not None:
             task.callback = callback
+        if ns is not None:
+            task.ns = ns
         return self._queue(task, marks)
 
     def _task(self, kind: TaskKind, name: str, engine: Engine) -> Task:
         """A new task of the calling thread, not queued yet."""
         machine = self._machine
-        thread = machine.clock.thread
+        thread = machine.clock.current or machine.clock.thread
         spot = thread.spot or machine.spots.caller(3)
         machine.sequence = thread.last_task = number = machine.sequence + 1
         return Task(self, kind, name, engine, thread.now, (thread.index, number), spot)
@@ -110,7 +114,7 @@ class Stream:
     def record(self, event: Event) -> int:
         """Queue the recording of an event; a second recording replaces the first."""
         machine = self._machine
-        thread = machine.clock.thread
+        thread = machine.clock.current or machine.clock.thread
         machine.sequence = thread.last_task = number = machine.sequence + 1
         spot = thread.spot or machine.spots.caller(2)
         event.capture = task = EventRecord(self, thread.now, (thread.index, number), spot)
@@ -147,7 +151,8 @@ class Stream:
         """Run, in order, what ``target`` needs (other streams' tasks that its waits name included) and itself.
 
         Args:
-            due: run only tasks that have started by this simulated time (ns).
+            due: run only tasks that are over by this simulated time (ns), or have started where only the run itself
+                shows how long it takes.
 
         Returns:
             True once ``target`` is done; False if a blocking callback or ``due`` holds it up.
@@ -166,11 +171,22 @@ class Stream:
                     continue
                 pending.append(head.after)
                 continue
-            if due is not None and head.earliest() > due:
+            if due is not None and not head.stream._due(head, due):
                 return False
             if not head.stream._run_head():
                 return False
         return True
+
+    def _due(self, task: Task, now: int) -> bool:
+        """True if the first task is over at ``now``, as far as one can know; a started one is given its engine."""
+        at = task.earliest()
+        if at > now:
+            return False
+        if task.ns is None or self._machine.requested.faults:
+            return True
+        if task.start < 0:
+            task.start = self.context.device.occupy(task.engine, at, task.ns)
+        return task.start + task.ns <= now
 
     def holder(self, target: Task) -> HostThread | None:
         """The host thread that must run the blocking callback which holds up ``target``; None if there is none."""
@@ -233,7 +249,9 @@ class Stream:
             task.start = at
             task.finish(at)
             raise
-        if work.ns:
+        if task.start >= 0:
+            at = task.start
+        elif work.ns:
             at = self.context.device.occupy(task.engine, at, work.ns)
         task.start = at
         self.ready = end = at + work.ns

@@ -23,7 +23,8 @@ class Task:
     ``run`` does the data effect; None for a task that has none and takes no time.
 
     ``after`` is a task of another stream that must be done before (event wait), ``callback`` the host function
-    of a CALLBACK task, ``order`` the creation index of the queueing thread and the task's sequence number.
+    of a CALLBACK task, ``order`` the creation index of the queueing thread and the task's sequence number. ``ns`` is
+    how long it takes, where that is known before it runs.
     """
 
     # Most tasks differ from these in few attributes; setting only those is what makes queueing cheap.
@@ -35,6 +36,7 @@ class Task:
     after: Task | None = None
     callback: Callback | None = None
     run: Callable[[], Work] | None = None
+    ns: int | None = None
     done = False
     start = -1
     end = -1

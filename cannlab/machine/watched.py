@@ -55,6 +55,11 @@ class WatchedModel(Model):
             self._programs[gear] = Program(opened, self._chip, self._threads)
         return self._programs[gear]
 
+    @property
+    def pure(self) -> bool:
+        """Never: the observers are told of each run once, in the order of the runs."""
+        return False
+
     def run(self, inputs: list[NDArray[Any]], gear: int | None = None) -> tuple[list[NDArray[Any]], Work]:
         """As :meth:`Model.run`; the observer is told before it returns."""
         if self.om.variants and gear is None:

@@ -163,9 +163,9 @@ def write(model: OmModel, path: str | os.PathLike[str]) -> None:
 
 def _map(path: Path) -> memoryview:
     """The file's bytes, mapped; nothing is read before it is needed."""
-    if path.is_dir():
-        raise om_error("path", path=path.name, reason="it is a directory")
     try:
+        if path.is_dir():
+            raise om_error("path", path=path.name, reason="it is a directory")
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
                 raise om_error("too_small", name=path.name, size=0, needed=_HEADER_SIZE)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
-from itertools import chain
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -33,69 +31,52 @@ class Strings:
         return self.texts[number]
 
 
-BATCH = 1024
-"""So many new rows are moved into the array at once: a row at a time costs several times as much."""
+_CELL = Struct("=q")
 
 
 class Table:
     """Rows of int64 under named columns; appending is cheap, reading gives numpy arrays.
 
-    ``new`` are the rows that are not in the array yet. Who has no time to lose appends tuples of the right width to it
-    and calls :meth:`pack` once it holds ``BATCH`` of them.
+    Attributes:
+        cells: the rows, one after another, as bytes. Who has no time to lose extends it by what ``packed`` gives.
+        packed: the bytes of a row from its values, in the order of the columns; struct.error if they do not fit.
     """
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
-        self._width = len(columns)
-        self._cells = array("q")
-        self._batch = Struct(f"={BATCH * self._width}q")
-        self.new: list[tuple[int, ...]] = []
+        row = Struct(f"={len(columns)}q")
+        self.cells = bytearray()
+        self.packed = row.pack
+        self._row = row
 
     def append(self, *row: int) -> int:
         """Add a row; returns its number."""
-        if len(row) != self._width:
-            raise ValueError(f"a row of {self.columns} needs {self._width} values, got {len(row)}")
+        if len(row) != len(self.columns):
+            raise ValueError(f"a row of {self.columns} needs {len(self.columns)} values, got {len(row)}")
         number = len(self)
-        self.new.append(row)
-        if len(self.new) >= BATCH:
-            self.pack()
+        self.cells += self.packed(*row)
         return number
-
-    def pack(self) -> None:
-        """Move the newest rows into the array."""
-        cells = chain.from_iterable(self.new)
-        if len(self.new) == BATCH:
-            # Three times as fast as the array's own way.
-            self._cells.frombytes(self._batch.pack(*cells))
-        else:
-            self._cells.extend(cells)
-        self.new.clear()
 
     def set(self, row: int, column: str, value: int) -> None:
         """Change one cell (a task's times are known only after it ran)."""
-        self.pack()
-        self._cells[row * self._width + self.columns.index(column)] = value
+        _CELL.pack_into(self.cells, row * self._row.size + self.columns.index(column) * _CELL.size, value)
 
     def __len__(self) -> int:
-        return len(self._cells) // self._width + len(self.new)
+        return len(self.cells) // self._row.size
 
     def rows(self) -> Iterator[dict[str, int]]:
         """Rows as dictionaries, in order."""
-        self.pack()
-        width = self._width
-        for start in range(0, len(self._cells), width):
-            yield dict(zip(self.columns, self._cells[start : start + width], strict=True))
+        for row in self._row.iter_unpack(bytes(self.cells)):
+            yield dict(zip(self.columns, row, strict=True))
 
     def array(self) -> NDArray[np.int64]:
         """All rows, shape (rows, columns); a copy."""
         import numpy as np
 
-        self.pack()
-        return np.array(self._cells, dtype=np.int64).reshape(-1, self._width)
+        return np.frombuffer(bytearray(self.cells), np.int64).reshape(-1, len(self.columns))
 
     def fill(self, values: NDArray[np.int64]) -> None:
         """Replace all rows; ``values`` has shape (rows, columns)."""
-        if values.ndim != 2 or values.shape[1] != self._width:
+        if values.ndim != 2 or values.shape[1] != len(self.columns):
             raise ValueError(f"rows of {self.columns} expected, got shape {values.shape}")
-        self._cells = array("q", values.astype("<i8").tobytes())
-        self.new.clear()
+        self.cells = bytearray(values.astype(np.int64).tobytes())

@@ -63,8 +63,8 @@ def destroy_event(m: Machine, event: int) -> int:
 @api("acl.rt.record_event")
 def record_event(m: Machine, event: int, stream: int) -> int:
     """record_event(event, stream) -> ret: marks what is queued so far; recording again replaces the mark."""
-    entry = take_event(m, event)
-    return take_stream(m, stream).record(entry)
+    found = m.handles.objects.get(event)
+    return take_stream(m, stream).record(found if isinstance(found, Event) else take_event(m, event))
 
 
 @api("acl.rt.reset_event")

@@ -35,7 +35,7 @@ def _malloc(m: Machine, size: int, padding: int = PADDING) -> tuple[int, int]:
 @api("acl.rt.malloc")
 def malloc(m: Machine, size: int, policy: int) -> tuple[int, int]:
     """malloc(size, policy) -> (pointer, ret): 64-aligned; size rounded up to 32 and 32 more; 207001 when full."""
-    context = m.clock.thread.context
+    context = (m.clock.current or m.clock.thread).context
     if size == 0 or context is None or not context.alive or context.device.lost:
         return _malloc(m, size)
     return m.memory.allocate(size, _DEVICE, context.device).start, 0
