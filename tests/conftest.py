@@ -1,4 +1,8 @@
-"""No test leaves a trace in the next: environment and activation are put back."""
+"""No test leaves a trace in the next: environment and activation are put back.
+
+Hypothesis draws the same examples on every machine and in every run, and does not ask how fast the machine is;
+``HYPOTHESIS_PROFILE=search`` lets it look for new ones.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cannlab import activation
+
+settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
 @pytest.fixture(autouse=True)

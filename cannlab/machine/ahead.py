@@ -70,9 +70,11 @@ class Ahead:
         import numpy as np
 
         self.wait()
-        pairs = zip(self._inputs, inputs, strict=True)
         # As bytes: a NaN equals itself here, and 0 is not -0.
-        same = all(np.array_equal(*(side.reshape(-1).view(np.uint8) for side in pair)) for pair in pairs)
+        same = all(
+            np.array_equal(before.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
+            for before, now in zip(self._inputs, inputs, strict=True)
+        )
         return self._results if same else None
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from cannlab.machine.node import Machine
     from cannlab.machine.spots import Spot
     from cannlab.machine.stream import Stream
-    from cannlab.machine.watched import Seen
     from cannlab.machine.tasks import Task
+    from cannlab.machine.watched import Seen
     from cannlab.om import OmModel, OmTensor
 
 SLACK = 64
@@ -312,6 +312,7 @@ class LoadedModel:
     def _tell(self, work: Work, start: int) -> None:
         for observer in self.observers:
             observer(start, work)
+
 
 class _QueuedRun:
     """A run of a model in a stream; ``ahead`` is its computation, if that has begun."""
