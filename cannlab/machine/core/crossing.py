@@ -155,7 +155,7 @@ class Crossing:
         if op == SOFT_WAIT:
             arrivals = self._of(op, operands)
             wanted = arrivals.count(unit.number)
-            return all(arrivals.count(each.number) >= wanted for each in self._parties(imm[0]))
+            return wanted > 0 and all(arrivals.count(each.number) >= wanted for each in self._parties(imm[0]))
         if op in (IB_SET, IB_WAIT):
             return self._slot(operands).up is (op == IB_WAIT)
         if op == WAIT_PRE:

@@ -115,7 +115,7 @@ def sync_all(gm_workspace: Any = None, ub_workspace: Any = None, used_cores: Any
     if state.launch.cores == CUBE_CORE:
         return
     if not 0 <= used <= cores:
-        raise ValueError(f"sync_all: used_cores is {used}, the launch has {cores} vector cores")
+        state.launch.stop("kernel.sync_cores", used=used, cores=cores)
     cross(state, "sync_all_soft", int(Pipe.S), (used, state.launch.block), operands)
     cross(state, "sync_all_soft_wait", int(Pipe.S), (used, state.launch.block), operands)
 
@@ -124,8 +124,6 @@ def _ib(name: str, gm: Any, ub: Any, block_idx: Any, event_id: Any, is_aiv_only:
     state = d.state(name)
     block, event = int(raw(block_idx)), int(raw(event_id))
     _aiv_only(name, is_aiv_only)
-    if block < 0 or event < 0:
-        raise ValueError(f"{name}: block_idx {block} and event_id {event} must not be negative")
     at = slot(vector_cores(state), block, event)
     cross(state, name, int(Pipe.S), (block, event), workspace(state, name, gm, ub, (BLOCK, BLOCK), at))
 
