@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,6 +98,26 @@ class HostArray:
                 self.value.copy_(torch.from_numpy(new.copy()))
 
 
+CHAOS = "CANNLAB_CHAOS"
+"""Names a seed: launches give what another order of their instructions gives that the synchronisation allows, and a
+race is told but does not end the launch: it shows as wrong numbers, as on a chip."""
+
+
+def _chaos() -> int | None:
+    """The seed that CANNLAB_CHAOS names.
+
+    Raises:
+        ValueError: it names no number.
+    """
+    said = os.environ.get(CHAOS, "")
+    if not said:
+        return None
+    try:
+        return int(said)
+    except ValueError:
+        raise ValueError(f"{CHAOS} is {said!r}: set it to a whole number, the seed of the order") from None
+
+
 def run(
     name: str,
     body: Callable[[Launch], None],
@@ -131,6 +151,12 @@ def run(
         found = result.diagnoses
     except core.KernelFault as fault:
         found = [fault.diagnosis]
+    seed = _chaos()
+    if result is not None and seed is not None:
+        for each in found:
+            node.report(each)
+        found = []
+        result = replace(result, outputs=core.shuffled(result.trace, inputs, seed))
     for each in [*found[1:], *(result.warnings if result is not None else ())]:
         node.report(each)
 

@@ -615,6 +615,7 @@ class Launch:
         every = bool(operands) or op == _SYNC_ALL
         if every:
             ordering.barrier(ALL_PIPES)
+            ordering.last[Pipe.S] = number
         heard = crossing.hear(unit, op, imm, operands)
         if heard is not None:
             ordering.hear(heard.clock)
@@ -863,18 +864,19 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
     given = [int(array.nbytes) for array in inputs]
     if wanted != given:
         raise ValueError(f"the record has arguments of {wanted} bytes, the inputs have {given}: give fitting arrays")
-    return _again(trace, inputs, True)
+    return again(trace, inputs, True).finish()
 
 
 def timing(trace: KernelTrace) -> Timing:
     """The simulated time of a record, from the record alone: no inputs, no data effects."""
     empty = [np.zeros(argument["bytes"], dtype=np.uint8) for argument in trace.meta["arguments"]]
-    return _again(trace, empty, False).timing
+    return again(trace, empty, False).finish().timing
 
 
-def _again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool) -> Result:
+def again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool, kind: type[Launch] | None = None) -> Launch:
+    """A launch into which all of a record's instructions were fed; it is not finished."""
     meta = trace.meta
-    launch = Launch(
+    launch = (kind or Launch)(
         meta["name"],
         inputs,
         meta["blocks"],
@@ -892,4 +894,4 @@ def _again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool) -> Re
             if core != launch.unit.number and op != _BLOCK_START:
                 launch.go_on(core)
             launch.apply(op, pipe, dtype, file, line, imm, operands)
-    return launch.finish()
+    return launch

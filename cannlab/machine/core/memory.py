@@ -44,6 +44,7 @@ class Memory:
     """
 
     def __init__(self, soc: Soc, arguments: list[NDArray[Any]]) -> None:
+        self._soc = soc
         self.sizes = [int(array.nbytes) for array in arguments]
         self._buffers: dict[int, NDArray[np.uint8]] = {}
         for number, array in enumerate(arguments):
@@ -99,6 +100,17 @@ class Memory:
         buffers, self._dirty, self._views, registers = kept
         self._buffers.update(buffers)
         self.compare_mask, self.deq_scale, self.deq_offset, self.hf32, self.merged = registers
+
+    def again(self, arguments: list[NDArray[Any]]) -> Memory:
+        """Memory as it was before the launch."""
+        return Memory(self._soc, arguments)
+
+    def beside(self) -> Memory:
+        """What another core of the launch sees: the same global memory, local buffers of its own."""
+        other = Memory(self._soc, [])
+        other.sizes = self.sizes
+        other._buffers.update((number, self._buffers[number]) for number in range(len(self.sizes)))
+        return other
 
     def has(self, space: Space) -> bool:
         """Does the chip have this local buffer?"""

@@ -69,7 +69,7 @@ class Ordering:
         """A block begins: a fresh core."""
         self._core = core
         self._lane = core * PIPES
-        self._foreign: list[int] | None = None
+        self.foreign: list[int] | None = None
         self._large = False
         self.known = [[instruction] * PIPES for _ in range(PIPES)]
         self.last = [instruction] * PIPES
@@ -80,7 +80,7 @@ class Ordering:
 
     def leave(self) -> tuple[Any, ...]:
         """What is known of the running core; another one comes."""
-        kept = (self._core, self._foreign, self._large, self.known, self.last, self.flags, self._manual, self._local)
+        kept = (self._core, self.foreign, self._large, self.known, self.last, self.flags, self._manual, self._local)
         self._local = (
             self._spare.pop()
             if self._spare
@@ -92,7 +92,7 @@ class Ordering:
     def enter(self, kept: tuple[Any, ...]) -> None:
         """Go on with a core that was left."""
         self._spare.append(self._local)
-        self._core, self._foreign, self._large, self.known, self.last, self.flags, self._manual, self._local = kept
+        self._core, self.foreign, self._large, self.known, self.last, self.flags, self._manual, self._local = kept
         self._lane = self._core * PIPES
         self._shadows = {**self._local, **self._global}
 
@@ -100,7 +100,7 @@ class Ordering:
 
     def clock(self, pipe: int) -> list[int]:
         """What is finished, on every core, once everything issued to the pipe so far is."""
-        done = [-1] * (PIPES * self._cores) if self._foreign is None else self._foreign.copy()
+        done = [-1] * (PIPES * self._cores) if self.foreign is None else self.foreign.copy()
         done[self._lane : self._lane + PIPES] = self.snapshot(pipe)
         return done
 
@@ -108,7 +108,7 @@ class Ordering:
         """The core goes on only after all of that is finished."""
         lane = self._lane
         self.join(_S, clock[lane : lane + PIPES])
-        self._foreign = clock if self._foreign is None else list(map(max, self._foreign, clock))
+        self.foreign = clock if self.foreign is None else list(map(max, self.foreign, clock))
 
     def settled(self, operand: Operand) -> None:
         """Bytes that a function used and is done with, on all pipes."""
@@ -280,7 +280,7 @@ class Ordering:
 
     def _unknown(self, core: int, pipe: int, number: int) -> bool:
         """Does the running core not know that this instruction of another one is finished?"""
-        foreign = self._foreign
+        foreign = self.foreign
         return foreign is None or number > foreign[core * PIPES + pipe]
 
     def _read_global(self, number: int, pipe: int, operand: Operand, spans: layout.Spans | None) -> None:
