@@ -27,7 +27,9 @@ from cannlab.ascendc.language.basic.cache import (
 from cannlab.ascendc.language.basic.common import (
     ascend_is_aic,
     ascend_is_aiv,
+    get_hccl_context,
     get_store_atomic_config,
+    get_sys_workspace,
     init_soc_state,
     metrics_prof_start,
     metrics_prof_stop,
@@ -37,12 +39,14 @@ from cannlab.ascendc.language.basic.common import (
     set_atomic_min,
     set_atomic_none,
     set_atomic_type,
+    set_hccl_context,
     set_hf32_mode,
     set_hf32_trans_mode,
     set_mask_count,
     set_mask_norm,
     set_mm_layout_transform,
     set_store_atomic_config,
+    set_sys_workspace,
     set_vector_mask,
 )
 from cannlab.ascendc.language.basic.data_copy import data_copy, data_copy_pad, set_pad_value
@@ -149,13 +153,21 @@ from cannlab.ascendc.language.core.enums import *  # noqa: F403 - the enumeratio
 from cannlab.ascendc.language.core.ir_value import GlobalAddress
 from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.ops import inline, number
+from cannlab.ascendc.language.core.properties import (
+    DEFAULT_C0_SIZE,
+    ONE_BLK_SIZE,
+    TOTAL_L0C_SIZE,
+    TOTAL_L1_SIZE,
+    property,
+)
 from cannlab.ascendc.language.core.range import range, static_range
-from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, MrgSortSrcList
+from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, LocalTensorAuto, MrgSortSrcList
 from cannlab.ascendc.language.core.types import (
     BinaryRepeatParams,
     BrcbRepeatParams,
     CopyRepeatParams,
     DataCopyCO12DstParams,
+    DataCopyEnhancedParams,
     DataCopyExtParams,
     DataCopyPadExtParams,
     DataCopyPadParams,
@@ -177,6 +189,7 @@ from cannlab.ascendc.language.core.types import (
     Nd2NzParams,
     Nz2NdParamsFull,
     ShapeInfo,
+    SliceInfo,
     TransDataTo5HDParams,
     TransposeParamsExt,
     UnaryRepeatParams,
@@ -184,16 +197,21 @@ from cannlab.ascendc.language.core.types import (
     get_shape_size,
 )
 from cannlab.ascendc.language.core.utils import ceildiv, static_assert
-from cannlab.ascendc.language.fwk.tpipe import TBuf, TPipe, TQue, TQueBind, get_tpipe_ptr
+from cannlab.ascendc.language.fwk.tpipe import TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
 from cannlab.ascendc.lib.placeholders import missing_top
 from cannlab.ascendc.runtime.jit import jit
 
 __all__ = [
+    "DEFAULT_C0_SIZE",
+    "ONE_BLK_SIZE",
+    "TOTAL_L0C_SIZE",
+    "TOTAL_L1_SIZE",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
     "ConstExpr",
     "CopyRepeatParams",
     "DataCopyCO12DstParams",
+    "DataCopyEnhancedParams",
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyPadParams",
@@ -215,13 +233,16 @@ __all__ = [
     "LoadData3DParamsV2Pro",
     "LocalMemAllocator",
     "LocalTensor",
+    "LocalTensorAuto",
     "MmadParams",
     "MrgSort4Info",
     "MrgSortSrcList",
     "Nd2NzParams",
     "Nz2NdParamsFull",
     "ShapeInfo",
+    "SliceInfo",
     "TBuf",
+    "TBufPool",
     "TPipe",
     "TQue",
     "TQueBind",
@@ -283,6 +304,7 @@ __all__ = [
     "get_cmp_mask",
     "get_data_block_size_in_bytes",
     "get_gather_mask_remain_count",
+    "get_hccl_context",
     "get_icache_preload_status",
     "get_mrg_sort_result",
     "get_shape_size",
@@ -291,6 +313,7 @@ __all__ = [
     "get_store_atomic_config",
     "get_sub_block_idx",
     "get_sub_block_num",
+    "get_sys_workspace",
     "get_system_cycle",
     "get_task_ratio",
     "get_tpipe_ptr",
@@ -330,6 +353,7 @@ __all__ = [
     "pipe_barrier",
     "print_time_stamp",
     "printf",
+    "property",
     "proposal_concat",
     "proposal_extract",
     "range",
@@ -357,6 +381,7 @@ __all__ = [
     "set_deq_scale",
     "set_fix_pipe_pre_quant_flag",
     "set_flag",
+    "set_hccl_context",
     "set_hf32_mode",
     "set_hf32_trans_mode",
     "set_load_data_boundary",
@@ -365,6 +390,7 @@ __all__ = [
     "set_mm_layout_transform",
     "set_pad_value",
     "set_store_atomic_config",
+    "set_sys_workspace",
     "set_vector_mask",
     "shift_left",
     "shift_right",

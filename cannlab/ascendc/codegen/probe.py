@@ -52,6 +52,7 @@ class ProbeLaunch:
     """Takes the calls of the operations and does nothing."""
 
     probing = True
+    sync = "auto"
 
     def __init__(self, soc: Soc, blocks: int, cores: str, unit: Unit | None = None) -> None:
         self.soc, self.block, self.blocks = soc, 0, blocks
@@ -103,6 +104,8 @@ class ProbeLaunch:
         """Nothing happens."""
 
     queue_free = queue_enque
+
+    pool_reset = issue
 
     def pipe_reset(self) -> None:
         """Nothing happens."""

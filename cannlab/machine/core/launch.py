@@ -27,7 +27,7 @@ from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.memory import Memory
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row, type_names
-from cannlab.machine.core.ordering import Ordering
+from cannlab.machine.core.ordering import SYNCS, Ordering
 from cannlab.machine.core.pipes import (
     ALIGN,
     ALL_PIPES,
@@ -74,6 +74,7 @@ _CROSS_SET, _CROSS_WAIT, _SYNC_ALL, _IB_SET = crossing.SET, crossing.WAIT, cross
 _TELLS = frozenset({_CROSS_SET, _SYNC_ALL, crossing.SOFT, _IB_SET, crossing.IB_WAIT, crossing.NOTIFY})
 _FROM_ZERO = frozenset({crossing.SOFT, _IB_SET, crossing.NOTIFY})
 _MOST_WAITS = 8
+_POOL_RESET = BY_NAME["pool_reset"].number
 _QUEUE, _VECTOR, _SCALAR, _MOVE, _CROSS = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE, Kind.CROSS
 _MOST_FINE = 16384
 _ALLOCATED, _ENQUEUED, _DEQUEUED = State.ALLOCATED, State.ENQUEUED, State.DEQUEUED
@@ -133,7 +134,8 @@ class Launch:
         arguments: arrays in global memory, allocations 0, 1, ... of the operands; read, never written.
         blocks: how many blocks run.
         soc: the chip; the emulated one by default.
-        sync: "auto" or "strict": is the compiler's automatic synchronisation assumed?
+        sync: "auto" or "strict": is the compiler's automatic synchronisation assumed? "inserted": the front end puts
+            all synchronisation inside a core in itself (automatic tensors).
         scalars: plain arguments, for the record only (JSON values).
         data: False leaves the data effects out (for the time alone).
         cores: which cores of a split chip run the blocks: "AIV", "AIC", or both ("MIX_1_1", "MIX_1_2").
@@ -162,11 +164,12 @@ class Launch:
     ) -> None:
         if cores not in LAYOUTS:
             raise ValueError(f"cores are {' or '.join(LAYOUTS)}, not {cores!r}")
-        if sync not in ("auto", "strict"):
-            raise ValueError(f"sync is 'auto' or 'strict', not {sync!r}")
+        if sync not in SYNCS:
+            raise ValueError(f"sync is {', '.join(map(repr, SYNCS))}, not {sync!r}")
         self.soc = soc or chips.current()
         if cores in MIXED and not self.soc.split:
             raise ValueError(f"{self.soc.name} has no separate cube and vector cores: a launch cannot be mixed there")
+        self.sync = sync
         self._data = data
         self.blocks = blocks
         self.units = units(blocks, cores)
@@ -202,7 +205,7 @@ class Launch:
         self.diagnoses: list[Diagnosis] = []
         self.warnings: list[Diagnosis] = []
         self._told: set[tuple[object, ...]] = set()
-        self._ordering = Ordering(self.memory, self._from_ordering, sync == "strict", len(self.units))
+        self._ordering = Ordering(self.memory, self._from_ordering, sync, len(self.units))
         self._schedule = Schedule(self.soc, blocks, cores)
         self._limits: dict[int, int] = {}
         self._crossing = Crossing(self.units)
@@ -484,6 +487,8 @@ class Launch:
     def _places(self, number: int, row: Row, operands: tuple[tuple[int, int, int], ...]) -> None:
         """May the operands lie where they are? Which core has them is asked first."""
         for allocation, _, _ in operands:
+            if allocation < min(Space):
+                self._fault("kernel.no_address", number, name=row.name)
             if allocation < 0 and allocation not in self._limits:
                 self._foreign_buffer(number, row.name, allocation)
         for place, (allocation, _, _) in enumerate(operands):
@@ -539,6 +544,8 @@ class Launch:
         return fine
 
     def _outside(self, number: int, row: Row, allocation: int, offset: int, size: int, limit: int) -> None:
+        if allocation < min(Space):
+            self._fault("kernel.no_address", number, name=row.name)
         if allocation < 0 and allocation not in self._limits:
             self._foreign_buffer(number, row.name, allocation)
         facts: dict[str, Any] = {"name": row.name, "offset": offset, "end": offset + size, "limit": limit}
@@ -656,6 +663,10 @@ class Launch:
             self._reset()
             self._schedule.queue(op, None)
             return
+        if op == _POOL_RESET:
+            self._ordering.disown_part(operands[0])
+            self._schedule.queue(op, None)
+            return
         if op == _INIT:
             self._init(number, imm, operands)
             self._schedule.queue(op, None)
@@ -767,6 +778,10 @@ class Launch:
     def pipe_reset(self) -> None:
         """TPipe.Reset, Destroy, Init: every buffer is given back."""
         self.issue(_RESET, int(Pipe.S), 0, ())
+
+    def pool_reset(self, space: int, start: int, size: int) -> None:
+        """TBufPool.reset: the pool's buffers are given back."""
+        self.issue(_POOL_RESET, int(Pipe.S), 0, (), ((space, start, size),))
 
     # -- telling --------------------------------------------------------------------------------------
 

@@ -788,6 +788,8 @@ _add(193, "queue_deque", Kind.QUEUE, Pipe.S, movement.nothing)
 _add(194, "queue_free", Kind.QUEUE, Pipe.S, movement.nothing)
 _add(195, "pipe_reset", Kind.QUEUE, Pipe.S, movement.nothing)
 """The TPipe forgets its buffers (destroy, reset, init)."""
+_add(202, "pool_reset", Kind.QUEUE, Pipe.S, movement.nothing, roles="x")
+"""Bytes of a local buffer belong to no queue any more."""
 _add(200, "block_start", Kind.BLOCK, Pipe.S, movement.nothing)
 """imm: block, of how many[, the unit's number, where cores of both kinds run]."""
 _add(201, "block_pause", Kind.BLOCK, Pipe.S, movement.nothing)

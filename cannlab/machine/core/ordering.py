@@ -6,7 +6,8 @@ meets another one which its pipe does not know to be finished is a race. Waits b
 core knows of all others.
 
 ``auto`` assumes what the compiler's automatic synchronisation inserts: scalar accesses against the other
-pipes, and hazards inside a pipe. ``strict`` assumes the hardware alone. Source: ascend-c 0.4, 2.3; pyasc 1.1.
+pipes, and hazards inside a pipe. ``strict`` assumes the hardware alone. ``inserted`` orders every pair of a core.
+Source: ascend-c 0.4, 2.3; pyasc 1.1.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ Operand = tuple[int, int, int]
 _VECTOR, _DEQUEUED, _WHOLE = Kind.VECTOR, State.DEQUEUED, State.WHOLE
 _S, _M = int(Pipe.S), int(Pipe.M)
 _EVERY = range(PIPES)
+SYNCS = ("auto", "strict", "inserted")
 LARGE = 10
 """Fractals of a result from which on one mmad may follow another on it without a barrier. Source: ascend-c 2.3."""
 
@@ -42,13 +44,13 @@ class Ordering:
     Args:
         memory: the launch's memory, for the sizes.
         report: called with each broken rule.
-        strict: judge by the hardware alone.
+        sync: one of SYNCS.
         cores: how many units the launch has.
     """
 
-    def __init__(self, memory: Memory, report: Report, strict: bool, cores: int) -> None:
+    def __init__(self, memory: Memory, report: Report, sync: str, cores: int) -> None:
         self._report = report
-        self._strict = strict
+        self._strict, self._inserted = sync == "strict", sync == "inserted"
         self._cores = cores
         self._spare: list[dict[int, Shadow]] = []
         self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in Space if memory.has(space)}
@@ -180,6 +182,11 @@ class Ordering:
         for shadow in self._local.values():
             for cell in shadow._cells:
                 cell.owner = None
+
+    def disown_part(self, operand: Operand) -> None:
+        """A pool gave these bytes back."""
+        for cell in self._cells(operand, None):
+            cell.owner, cell.defined = None, False
 
     def forget(self, buffer: Buffer) -> None:
         """A buffer just handed out holds nothing that may be relied on."""
@@ -355,7 +362,7 @@ class Ordering:
         """Would the compiler order this pair? Then the wait is remembered."""
         if self._strict and pipe == other == _M and self._large:
             return True
-        if self._strict or not (pipe == other or _S in (pipe, other)):
+        if self._strict or not (self._inserted or pipe == other or _S in (pipe, other)):
             return False
         if pipe != other:
             self.waited.append(when)

@@ -15,6 +15,7 @@ from cannlab.machine.core.access import extents
 from cannlab.machine.core.dtypes import SIZES, unpack
 from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row
+from cannlab.machine.core.ordering import SYNCS
 from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, GM, MAX_REPEAT, PATHS, VECTOR_CORE, Pipe, Space
 from cannlab.machine.core.units import LAYOUTS, Unit, units
 from cannlab.trace.kernel import Instruction, KernelTrace
@@ -136,7 +137,7 @@ def _head(trace: KernelTrace) -> None:
             raise Unsound(f"its {key!r} is missing or no {kind.__name__}")
     if not 1 <= meta["blocks"] <= MOST_BLOCKS:
         raise Unsound(f"it has {meta['blocks']} blocks")
-    if meta["sync"] not in ("auto", "strict"):
+    if meta["sync"] not in SYNCS:
         raise Unsound(f"its 'sync' is {meta['sync']!r}")
     if meta.get("cores", VECTOR_CORE) not in LAYOUTS:
         raise Unsound(f"its 'cores' is {meta['cores']!r}")

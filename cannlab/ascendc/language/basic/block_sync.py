@@ -28,6 +28,8 @@ _PIPES: dict[int, int] = {
 def set_flag(event: HardEvent, event_id: Any = 0) -> None:
     """The event's first pipe raises the flag when it has done everything before."""
     state = d.state("set_flag")
+    if state.launch.sync == "inserted":
+        return
     number = int(event)
     state.launch.issue(d.row("set_flag").number, int(EVENT_PIPES[number][0]), 0, (number, int(raw(event_id))))
 
@@ -35,6 +37,8 @@ def set_flag(event: HardEvent, event_id: Any = 0) -> None:
 def wait_flag(event: HardEvent, event_id: Any = 0) -> None:
     """The event's second pipe waits for the flag and lowers it."""
     state = d.state("wait_flag")
+    if state.launch.sync == "inserted":
+        return
     number = int(event)
     state.launch.issue(d.row("wait_flag").number, int(EVENT_PIPES[number][1]), 0, (number, int(raw(event_id))))
 
@@ -49,6 +53,8 @@ def pipe_barrier(pipe: PipeID) -> None:
     which = _PIPES.get(int(pipe))
     if which is None:
         raise ValueError(f"pipe_barrier: {PipeID(int(pipe)).name} does not exist on {state.launch.soc.name}")
+    if state.launch.sync == "inserted":
+        return
     state.launch.issue(d.row("pipe_barrier").number, max(int(which), 0), 0, (int(which),))
 
 
