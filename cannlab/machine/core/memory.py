@@ -51,7 +51,7 @@ class Memory:
             buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
             buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
             self._buffers[number] = buffer
-        self._spaces = [(int(space), capacity(soc, space)) for space in Space if capacity(soc, space)]
+        self._spaces = {int(space): capacity(soc, space) for space in Space if capacity(soc, space)}
         self._spare: list[_Local] = []
         self._fresh()
         self._views: dict[tuple[int, int, int, int], NDArray[Any]] = {}
@@ -66,19 +66,25 @@ class Memory:
         self.merged: tuple[int, ...] = (0, 0, 0, 0)
 
     def _fresh(self) -> None:
-        for space, size in self._spaces:
-            self._buffers[space] = np.full(size, POISON, dtype=np.uint8)
+        """Local buffers of a core; all but the UB are made when they are used."""
+        for space in self._spaces:
+            self._buffers.pop(space, None)
+        if int(Space.UB) in self._spaces:
+            self._make(int(Space.UB))
         self._dirty: set[int] = set()
+
+    def _make(self, space: int) -> NDArray[np.uint8]:
+        made = self._buffers[space] = np.full(self._spaces[space], POISON, dtype=np.uint8)
+        return made
 
     def start_block(self) -> None:
         """Forget what an earlier block left in the core."""
-        self._buffers[int(Space.UB)][:] = POISON
-        for space in self._dirty:
+        for space in {int(Space.UB), *self._dirty} & self._buffers.keys():
             self._buffers[space][:] = POISON
         self._reset()
 
     def _local(self) -> _Local:
-        buffers = {space: self._buffers[space] for space, _ in self._spaces}
+        buffers = {space: self._buffers[space] for space in self._spaces if space in self._buffers}
         registers = (self.compare_mask, self.deq_scale, self.deq_offset, self.hf32, self.merged)
         return buffers, self._dirty, self._views, registers
 
@@ -98,6 +104,8 @@ class Memory:
         if keep:
             self._spare.append(self._local())
         buffers, self._dirty, self._views, registers = kept
+        for space in self._spaces:
+            self._buffers.pop(space, None)
         self._buffers.update(buffers)
         self.compare_mask, self.deq_scale, self.deq_offset, self.hf32, self.merged = registers
 
@@ -114,11 +122,11 @@ class Memory:
 
     def has(self, space: Space) -> bool:
         """Does the chip have this local buffer?"""
-        return int(space) in self._buffers
+        return int(space) in self._spaces
 
     def limit(self, allocation: int) -> int:
         """Bytes of an allocation that belong to the kernel."""
-        return self.sizes[allocation] if allocation >= 0 else len(self._buffers[allocation])
+        return self.sizes[allocation] if allocation >= 0 else self._spaces[allocation]
 
     def view(self, operand: tuple[int, int, int], code: int) -> NDArray[Any]:
         """The operand's bytes as elements of a type, writable; OutOfRange when they leave the allocation."""
@@ -139,7 +147,9 @@ class Memory:
     def _new_view(self, allocation: int, offset: int, size: int, code: int) -> NDArray[Any]:
         buffer = self._buffers.get(allocation)
         if buffer is None:
-            raise OutOfRange(allocation, offset, size, 0)
+            if allocation not in self._spaces:
+                raise OutOfRange(allocation, offset, size, 0)
+            buffer = self._make(allocation)
         if offset < 0 or offset + size > len(buffer):
             raise OutOfRange(allocation, offset, size, self.limit(allocation))
         if allocation >= 0 and offset + size > self.sizes[allocation]:

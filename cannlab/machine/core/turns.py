@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -17,10 +18,25 @@ import numpy as np
 if TYPE_CHECKING:
     from cannlab.machine.core.launch import Launch
 
-_STACK = 1 << 20
+_STACK = 1 << 19
 """Bytes of a waiting core's stack."""
 _POLL = 0.05
 """Seconds between two attempts to stop a running core."""
+
+
+_M_ARENA_MAX = -8
+
+
+def _arenas(most: int) -> None:
+    """How many heaps the C library may keep (0: as many as it likes).
+
+    It reserves 64 MB of addresses for each new thread, which a process with a limited address space cannot afford;
+    these threads never run at the same time.
+    """
+    if sys.platform == "linux":
+        adjust = getattr(ctypes.CDLL(None), "mallopt", None)
+        if adjust is not None:
+            adjust(_M_ARENA_MAX, most)
 
 
 class _Abandoned(BaseException):
@@ -46,6 +62,7 @@ class Turns:
         """Group -> units of it that have begun and are not over."""
         self._problem: BaseException | None = None
         self._ended = False
+        self._threads = False
         self._running = 0
         """The identity of the thread whose core runs."""
         self._over = _thread.allocate_lock()
@@ -66,6 +83,8 @@ class Turns:
             self._await_end()
         finally:
             self._launch.pause = None
+            if self._threads:
+                _arenas(0)
         if self._problem is not None:
             raise self._problem
 
@@ -158,7 +177,9 @@ class Turns:
 
     def _start_thread(self) -> None:
         # Not threading.Thread: the machine takes those for threads of the program.
+        self._threads = True
         before = threading.stack_size(_STACK)
+        _arenas(1)
         try:
             _thread.start_new_thread(self._thread, ())
         finally:
