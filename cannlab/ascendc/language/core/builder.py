@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cannlab.ascendc.codegen.probe import ProbeLaunch
     from cannlab.machine.core import Launch
+    from cannlab.machine.core.pipes import Space
 
 
 class BlockState:
@@ -30,6 +31,7 @@ class BlockState:
         auto_floor: lowest byte of the UB that automatic tensors take; None without any.
         workspace: set_sys_workspace's address.
         contexts: set_hccl_context's addresses.
+        spaces: position -> where it lies on the chip, as far as it was asked.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -51,6 +53,7 @@ class BlockState:
         self.auto_floor: int | None = None
         self.workspace: Any = None
         self.contexts: dict[int, Any] = {}
+        self.spaces: dict[int, Space | None] = {}
 
 
 class GlobalBuilder:
