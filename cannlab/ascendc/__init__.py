@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannlab.ascendc.language.basic.block_sync import data_sync_barrier, pipe_barrier, set_flag, wait_flag
+from cannlab.ascendc.language.basic.block_sync import (
+    cross_core_set_flag,
+    cross_core_wait_flag,
+    data_sync_barrier,
+    ib_set,
+    ib_wait,
+    pipe_barrier,
+    set_flag,
+    sync_all,
+    wait_flag,
+)
 from cannlab.ascendc.language.basic.cache import (
     data_cache_clean_and_invalid,
     data_cache_preload,
@@ -17,7 +27,9 @@ from cannlab.ascendc.language.basic.cache import (
 from cannlab.ascendc.language.basic.common import (
     ascend_is_aic,
     ascend_is_aiv,
+    get_hccl_context,
     get_store_atomic_config,
+    get_sys_workspace,
     init_soc_state,
     metrics_prof_start,
     metrics_prof_stop,
@@ -27,15 +39,18 @@ from cannlab.ascendc.language.basic.common import (
     set_atomic_min,
     set_atomic_none,
     set_atomic_type,
+    set_hccl_context,
     set_hf32_mode,
     set_hf32_trans_mode,
     set_mask_count,
     set_mask_norm,
     set_mm_layout_transform,
     set_store_atomic_config,
+    set_sys_workspace,
     set_vector_mask,
 )
 from cannlab.ascendc.language.basic.data_copy import data_copy, data_copy_pad, set_pad_value
+from cannlab.ascendc.language.basic.determine_compute_sync import notify_next_block, wait_pre_block
 from cannlab.ascendc.language.basic.dump_tensor import dump_acc_chk_point, dump_tensor, print_time_stamp, printf
 from cannlab.ascendc.language.basic.fixpipe import fixpipe, set_fix_pipe_pre_quant_flag
 from cannlab.ascendc.language.basic.mm import (
@@ -138,13 +153,21 @@ from cannlab.ascendc.language.core.enums import *  # noqa: F403 - the enumeratio
 from cannlab.ascendc.language.core.ir_value import GlobalAddress
 from cannlab.ascendc.language.core.memory_allocator import LocalMemAllocator
 from cannlab.ascendc.language.core.ops import inline, number
+from cannlab.ascendc.language.core.properties import (
+    DEFAULT_C0_SIZE,
+    ONE_BLK_SIZE,
+    TOTAL_L0C_SIZE,
+    TOTAL_L1_SIZE,
+    property,
+)
 from cannlab.ascendc.language.core.range import range, static_range
-from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, MrgSortSrcList
+from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, LocalTensorAuto, MrgSortSrcList
 from cannlab.ascendc.language.core.types import (
     BinaryRepeatParams,
     BrcbRepeatParams,
     CopyRepeatParams,
     DataCopyCO12DstParams,
+    DataCopyEnhancedParams,
     DataCopyExtParams,
     DataCopyPadExtParams,
     DataCopyPadParams,
@@ -166,6 +189,7 @@ from cannlab.ascendc.language.core.types import (
     Nd2NzParams,
     Nz2NdParamsFull,
     ShapeInfo,
+    SliceInfo,
     TransDataTo5HDParams,
     TransposeParamsExt,
     UnaryRepeatParams,
@@ -173,16 +197,21 @@ from cannlab.ascendc.language.core.types import (
     get_shape_size,
 )
 from cannlab.ascendc.language.core.utils import ceildiv, static_assert
-from cannlab.ascendc.language.fwk.tpipe import TBuf, TPipe, TQue, TQueBind, get_tpipe_ptr
+from cannlab.ascendc.language.fwk.tpipe import TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
 from cannlab.ascendc.lib.placeholders import missing_top
 from cannlab.ascendc.runtime.jit import jit
 
 __all__ = [
+    "DEFAULT_C0_SIZE",
+    "ONE_BLK_SIZE",
+    "TOTAL_L0C_SIZE",
+    "TOTAL_L1_SIZE",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
     "ConstExpr",
     "CopyRepeatParams",
     "DataCopyCO12DstParams",
+    "DataCopyEnhancedParams",
     "DataCopyExtParams",
     "DataCopyPadExtParams",
     "DataCopyPadParams",
@@ -204,13 +233,16 @@ __all__ = [
     "LoadData3DParamsV2Pro",
     "LocalMemAllocator",
     "LocalTensor",
+    "LocalTensorAuto",
     "MmadParams",
     "MrgSort4Info",
     "MrgSortSrcList",
     "Nd2NzParams",
     "Nz2NdParamsFull",
     "ShapeInfo",
+    "SliceInfo",
     "TBuf",
+    "TBufPool",
     "TPipe",
     "TQue",
     "TQueBind",
@@ -243,6 +275,8 @@ __all__ = [
     "compare_scalar",
     "copy",
     "count_bits_cnt_same_as_sign_bit",
+    "cross_core_set_flag",
+    "cross_core_wait_flag",
     "data_cache_clean_and_invalid",
     "data_cache_preload",
     "data_copy",
@@ -270,6 +304,7 @@ __all__ = [
     "get_cmp_mask",
     "get_data_block_size_in_bytes",
     "get_gather_mask_remain_count",
+    "get_hccl_context",
     "get_icache_preload_status",
     "get_mrg_sort_result",
     "get_shape_size",
@@ -278,10 +313,13 @@ __all__ = [
     "get_store_atomic_config",
     "get_sub_block_idx",
     "get_sub_block_num",
+    "get_sys_workspace",
     "get_system_cycle",
     "get_task_ratio",
     "get_tpipe_ptr",
     "half",
+    "ib_set",
+    "ib_wait",
     "icache_preload",
     "init_const_value",
     "init_soc_state",
@@ -309,11 +347,13 @@ __all__ = [
     "mul_add_dst",
     "mul_cast",
     "muls",
+    "notify_next_block",
     "number",
     "pair_reduce_sum",
     "pipe_barrier",
     "print_time_stamp",
     "printf",
+    "property",
     "proposal_concat",
     "proposal_extract",
     "range",
@@ -341,6 +381,7 @@ __all__ = [
     "set_deq_scale",
     "set_fix_pipe_pre_quant_flag",
     "set_flag",
+    "set_hccl_context",
     "set_hf32_mode",
     "set_hf32_trans_mode",
     "set_load_data_boundary",
@@ -349,6 +390,7 @@ __all__ = [
     "set_mm_layout_transform",
     "set_pad_value",
     "set_store_atomic_config",
+    "set_sys_workspace",
     "set_vector_mask",
     "shift_left",
     "shift_right",
@@ -360,6 +402,7 @@ __all__ = [
     "sub",
     "sub_relu",
     "sub_relu_cast",
+    "sync_all",
     "trans_data_to_5hd",
     "transpose",
     "trap",
@@ -369,6 +412,7 @@ __all__ = [
     "uint64",
     "void",
     "wait_flag",
+    "wait_pre_block",
     "whole_reduce_max",
     "whole_reduce_min",
     "whole_reduce_sum",

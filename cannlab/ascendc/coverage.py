@@ -11,7 +11,7 @@ from typing import Any
 from cannlab.ascendc.lib.placeholders import NotEmulated, api
 
 PARTLY = {
-    "asc.data_copy": "without slices and enhanced_params; not from global memory to global memory",
+    "asc.data_copy": "enhanced_params with their defaults only; not from global memory to global memory",
     "asc.set_deq_scale": "without the table form, which pyasc's cast_deq never reads",
     "asc.load_data": "2D and 3D V2 (pyasc's chips have no other), not the packed V2Pro",
     "asc.set_load_data_boundary": "0 only",

@@ -113,7 +113,8 @@ class JITFunction:
         self._text: _Text | None = None
         self._runner: Callable[..., Any] | None = None
         self._prober: Callable[..., Any] | None = None
-        self._checked: set[tuple[Any, ...]] = set()
+        self._checked: dict[tuple[Any, ...], bool] = {}
+        """Specialisations that the front end took, and whether they make automatic tensors."""
         self._launch_options = LaunchOptions()
 
     @staticmethod
@@ -159,7 +160,7 @@ class JITFunction:
         compile_options = CompileOptions(**{name: merged[name] for name in _COMPILE if name in merged})
         bound = self._signature.bind(*args, **kwargs).arguments
         arguments, arrays, scalars, key = self._arguments(bound)
-        self._compile(arguments, key, compile_options.cores)
+        automatic = self._compile(arguments, key, compile_options.cores)
         runner = self._runner
         assert runner is not None
 
@@ -170,7 +171,9 @@ class JITFunction:
             finally:
                 GlobalBuilder.state = None
 
-        sync = "auto" if compile_options.auto_sync or compile_options.insert_sync else "strict"
+        sync = "auto" if compile_options.auto_sync else "strict"
+        if automatic or compile_options.insert_sync:
+            sync = "inserted"
         return body, arrays, scalars, sync, compile_options.cores
 
     def _invoke(self, runner: Callable[..., Any], arguments: dict[str, Any]) -> Any:
@@ -251,11 +254,15 @@ class JITFunction:
         self._runner = rewrite(self.fn, text.tree, text.first, helpers)
         self._prober = rewrite(self.fn, text.tree, text.first, probe, probe=True)
 
-    def _probe(self, arguments: dict[str, Any], cores: str) -> None:
-        """Every call once, on a launch that executes nothing: what no overload takes is refused here."""
+    def _probe(self, arguments: dict[str, Any], cores: str) -> bool:
+        """Every call once, on a launch that executes nothing: what no overload takes is refused here.
+
+        True when an automatic tensor was made.
+        """
         assert self._prober is not None
         with _ONE_AT_A_TIME:
-            before, GlobalBuilder.state = GlobalBuilder.state, BlockState(probe.ProbeLaunch(chip(), 1, cores))
+            state = BlockState(probe.ProbeLaunch(chip(), 1, cores))
+            before, GlobalBuilder.state = GlobalBuilder.state, state
             calls, GlobalBuilder.calls = GlobalBuilder.calls, {}
             try:
                 self._prober(**{name: _per_block(value) for name, value in arguments.items()})
@@ -271,19 +278,20 @@ class JITFunction:
             ) as problem:
                 raise self._codegen_error(problem) from problem
             except (probe.Ended, ArithmeticError, LookupError):
-                return
+                pass
             finally:
                 GlobalBuilder.state, GlobalBuilder.calls = before, calls
+        return state.automatic
 
-    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> None:
+    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> bool:
         self._prepare()
         key = (*key, cores)
         if key in self._checked:
-            return
+            return self._checked[key]
         values = {name: _abstract(value) for name, value in arguments.items()}
         self._visit(values, True, (self.name,))
-        self._probe(arguments, cores)
-        self._checked.add(key)
+        self._checked[key] = automatic = self._probe(arguments, cores)
+        return automatic
 
     def _visit(self, values: dict[str, Value], kernel: bool, active: tuple[str, ...]) -> Value:
         text = self._source()

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import Chosen, chip
 from cannlab.errors import Diagnosis
 from cannlab.machine import core
-from cannlab.machine.core.pipes import VECTOR_CORE
+from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
 
 if TYPE_CHECKING:
     from cannlab.machine import Machine, Stream, Work
@@ -98,6 +98,26 @@ class HostArray:
                 self.value.copy_(torch.from_numpy(new.copy()))
 
 
+CHAOS = "CANNLAB_CHAOS"
+"""Names a seed: launches give what another order of their instructions gives that the synchronisation allows, and a
+race is told but does not end the launch: it shows as wrong numbers, as on a chip."""
+
+
+def _chaos() -> int | None:
+    """The seed that CANNLAB_CHAOS names.
+
+    Raises:
+        ValueError: it names no number.
+    """
+    said = os.environ.get(CHAOS, "")
+    if not said:
+        return None
+    try:
+        return int(said)
+    except ValueError:
+        raise ValueError(f"{CHAOS} is {said!r}: set it to a whole number, the seed of the order") from None
+
+
 def run(
     name: str,
     body: Callable[[Launch], None],
@@ -131,6 +151,12 @@ def run(
         found = result.diagnoses
     except core.KernelFault as fault:
         found = [fault.diagnosis]
+    seed = _chaos()
+    if result is not None and seed is not None:
+        for each in found:
+            node.report(each)
+        found = []
+        result = replace(result, outputs=core.shuffled(result.trace, inputs, seed))
     for each in [*found[1:], *(result.warnings if result is not None else ())]:
         node.report(each)
 
@@ -208,7 +234,7 @@ def _submit(
             kernel,
             engine=Engine.COMPUTE,
             op_type=name,
-            core_type="AI_VECTOR_CORE" if cores == VECTOR_CORE else "AI_CORE",
+            core_type={VECTOR_CORE: "AI_VECTOR_CORE", CUBE_CORE: "AI_CORE"}.get(cores, "MIX_AIC"),
             bytes=sum(int(array.nbytes) for array in inputs),
             blocks=options.core_num,
         )

@@ -1,5 +1,6 @@
 """Floor 2: the AI core. Instructions are executed, recorded, judged and timed; a record can be replayed."""
 
+from cannlab.machine.core.chaos import shuffled
 from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.launch import Launch, Result, replay, run, timing
 from cannlab.machine.core.pipes import HardEvent, Pipe, Space
@@ -17,5 +18,6 @@ __all__ = [
     "Unsound",
     "replay",
     "run",
+    "shuffled",
     "timing",
 ]

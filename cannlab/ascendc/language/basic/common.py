@@ -7,7 +7,7 @@ from typing import Any
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
 from cannlab.ascendc.language.core.enums import AtomicDtype, AtomicOp, MaskMode
-from cannlab.ascendc.language.core.ir_value import PlainValue, raw
+from cannlab.ascendc.language.core.ir_value import GlobalAddress, PlainValue, raw
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.layout import WORD
 from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
@@ -122,6 +122,46 @@ def get_store_atomic_config() -> tuple[PlainValue, PlainValue]:
 def set_mm_layout_transform(mm_layout_mode: Any) -> None:
     """The order in which mmad walks m and n; the result is the same, and the time model has no order."""
     d.state("set_mm_layout_transform")
+
+
+NOWHERE = -100
+"""The allocation of an address that was never set."""
+
+
+def set_sys_workspace(workspace: GlobalAddress) -> None:
+    """Say where the system's workspace lies."""
+    state = d.state("set_sys_workspace")
+    _address("set_sys_workspace", workspace)
+    state.workspace = workspace
+
+
+def get_sys_workspace() -> GlobalAddress:
+    """The system's workspace, as bytes (uint8): where set_sys_workspace said. The toolkit's functions keep their
+    intermediate results there; a kernel that reads or writes through an address that was never set is stopped."""
+    found = d.state("get_sys_workspace").workspace
+    if found is None:
+        return GlobalAddress(NOWHERE, KnownTypes.uint8)
+    return GlobalAddress(found.allocation, KnownTypes.uint8, found.offset)
+
+
+def set_hccl_context(index: Any, context: GlobalAddress) -> None:
+    """Keep an address of the communication library under a number."""
+    state = d.state("set_hccl_context")
+    _address("set_hccl_context", context)
+    state.contexts[int(raw(index))] = context
+
+
+def get_hccl_context(index: int) -> GlobalAddress:
+    """The address under a number, as bytes (uint8)."""
+    found = d.state("get_hccl_context").contexts.get(int(raw(index)))
+    if found is None:
+        return GlobalAddress(NOWHERE, KnownTypes.uint8)
+    return GlobalAddress(found.allocation, KnownTypes.uint8, found.offset)
+
+
+def _address(name: str, given: Any) -> None:
+    if not isinstance(given, GlobalAddress):
+        raise TypeError(f"{name} takes a GlobalAddress, got {type(given).__name__}")
 
 
 def metrics_prof_start() -> None:

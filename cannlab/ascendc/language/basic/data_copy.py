@@ -11,12 +11,14 @@ from cannlab.ascendc.language.core.ir_value import convert, raw
 from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
 from cannlab.ascendc.language.core.types import (
     DataCopyCO12DstParams,
+    DataCopyEnhancedParams,
     DataCopyExtParams,
     DataCopyPadExtParams,
     DataCopyPadParams,
     DataCopyParams,
     Nd2NzParams,
     Nz2NdParamsFull,
+    SliceInfo,
 )
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES, pack
@@ -29,6 +31,8 @@ _COPY = (
     d.Form(*_BOTH, d.COUNTED),
     d.Form(*_BOTH, ("repeat_params", d.of(DataCopyParams))),
     d.Form(*_BOTH, ("intri_params", d.of(Nd2NzParams, Nz2NdParamsFull, DataCopyCO12DstParams))),
+    d.Form(*_BOTH, ("repeat_params", d.of(DataCopyParams)), ("enhanced_params", d.of(DataCopyEnhancedParams))),
+    d.Form(*_BOTH, ("slice_list1", d.of(list)), ("slice_list2", d.of(list)), ("dim_value", d.is_int)),
 )
 _PAD = (
     d.Form(
@@ -38,7 +42,6 @@ _PAD = (
     ),
     d.Form(*_BOTH, ("data_copy_params", d.of(DataCopyExtParams, DataCopyParams))),
 )
-_LATER = ("enhanced_params", "slice_list1", "slice_list2", "dim_value")
 
 
 def _pipe(name: str, dst: Any, src: Any) -> Pipe:
@@ -47,12 +50,6 @@ def _pipe(name: str, dst: Any, src: Any) -> Pipe:
     here, there = (GM if isinstance(each, GlobalTensor) else int(each.space) for each in (src, dst))
     # A way that does not exist is told by the launch; it needs a pipe to name.
     return PATHS.get((here, there), Pipe.MTE1)
-
-
-def _later(name: str, kwargs: dict[str, Any]) -> None:
-    for key in _LATER:
-        if key in kwargs:
-            raise NotImplementedError(f"asc.{name} with {key} is not emulated yet: use count or repeat_params")
 
 
 def _atomic(state: BlockState, dst: BaseTensor) -> int:
@@ -119,15 +116,21 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     count = kwargs.get("count")
     if type(count) is int and not args and len(kwargs) == 1 and _quick(state, dst, src, count):
         return
-    _later("data_copy", kwargs)
     number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
     if number == 2:
         _rearranged(state, dst, src, values["intri_params"])
         return
+    if number == 3 and not values["enhanced_params"].plain:
+        raise NotImplementedError(
+            "asc.data_copy with enhanced_params other than the defaults is not emulated: use fixpipe to quantise"
+        )
     pipe = _pipe("data_copy", dst, src)
     if dst.dtype is not src.dtype and dst.dtype != src.dtype:
         raise TypeError(f"data_copy: dst is {dst.dtype}, src is {src.dtype}; both must be the same type.")
     atomic = _atomic(state, dst)
+    if number == 4:
+        copy_slices(state, pipe, dst, src, values, atomic)
+        return
     if number == 0:
         count = int(raw(values["count"]))
         wanted = count * dst.dtype.sizeof()
@@ -150,6 +153,53 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
         imm = (blocks, length, src_gap, dst_gap, atomic)
         sizes = (_span(blocks, length, dst_gap), _span(blocks, length, src_gap))
         _issue(state, "data_copy", pipe, dst, src, imm, sizes)
+
+
+def _bursts(name: str, slices: list[Any], dims: int, size: int) -> tuple[list[int], int]:
+    """First element of each burst of a sliced tensor, and the bytes of a burst.
+
+    Raises:
+        ValueError: lists that do not describe such a copy.
+    """
+    if len(slices) != dims or not all(isinstance(each, SliceInfo) for each in slices):
+        raise ValueError(f"data_copy: {name} needs one SliceInfo for each of the {dims} dimensions")
+    starts, whole, length = [0], 1, 0
+    for place, each in enumerate(slices):
+        start, stride, shape = d.numbers(each.start_index, each.stride, each.shape_value)
+        end = shape - 1 if each.end_index is None else int(raw(each.end_index))
+        burst = 1 if each.burst_len is None else int(raw(each.burst_len))
+        step = burst * BLOCK // size if place == 0 else 1
+        if place == 0:
+            length = burst * BLOCK
+        elif burst != 1:
+            raise ValueError(
+                f"data_copy: burst_len of dimension {place} in {name} is {burst}; only the innermost has one"
+            )
+        if not 0 <= start <= end < shape or step < 1 or (end - start + 1 + stride) % (step + stride):
+            raise ValueError(
+                f"data_copy: elements {start} to {end} of {shape} in {name} are no whole number of bursts of {step} "
+                f"with gaps of {stride}"
+            )
+        firsts = range(start, end + 1, step + stride)
+        starts = [outer * whole + inner for outer in firsts for inner in starts]
+        whole *= shape
+    return starts, length
+
+
+def copy_slices(state: BlockState, pipe: Pipe, dst: Any, src: Any, values: dict[str, Any], atomic: int) -> None:
+    """One copy for each burst of the slices. Source: pyasc 7.8 (Slices)."""
+    dims, size = int(raw(values["dim_value"])), dst.dtype.sizeof()
+    if state.launch.probing:
+        return
+    to, length = _bursts("slice_list1", values["slice_list1"], dims, size)
+    source, other = _bursts("slice_list2", values["slice_list2"], dims, size)
+    if len(to) != len(source) or length != other:
+        raise ValueError(
+            f"data_copy: the slices of dst are {len(to)} bursts of {length} bytes, "
+            f"those of src {len(source)} of {other}"
+        )
+    for target, first in zip(to, source, strict=True):
+        _issue(state, "data_copy", pipe, dst[target], src[first], (1, length, 0, 0, atomic), (length, length))
 
 
 def _rearranged(state: BlockState, dst: Any, src: Any, p: Any) -> None:
@@ -190,7 +240,6 @@ def _rearranged(state: BlockState, dst: Any, src: Any, p: Any) -> None:
 def data_copy_pad(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     """Exact bytes: (dst, src, data_copy_params, pad_params) into the UB, (dst, src, data_copy_params) out of it."""
     state = d.state("data_copy_pad")
-    _later("data_copy_pad", kwargs)
     number, values = d.dispatch("data_copy_pad", _PAD, (dst, src, *args), kwargs)
     pipe = _pipe("data_copy_pad", dst, src)
     if pipe is Pipe.V or (number == 0) != (pipe is Pipe.MTE2):

@@ -26,6 +26,11 @@ class BlockState:
         events: hard event -> ids handed out by alloc_event_id.
         nested: nested jit function's name -> what it was first called with.
         printed: bytes printed so far.
+        automatic: a LocalTensorAuto was made.
+        autos: place in the code -> (byte, bytes) of the automatic tensor made there.
+        auto_floor: lowest byte of the UB that automatic tensors take; None without any.
+        workspace: set_sys_workspace's address.
+        contexts: set_hccl_context's addresses.
         spaces: position -> where it lies on the chip, as far as it was asked.
     """
 
@@ -43,6 +48,11 @@ class BlockState:
         self.pipe: Any = None
         self.events: dict[int, set[int]] = {}
         self.printed = 0
+        self.automatic = False
+        self.autos: dict[tuple[int, int], tuple[int, int]] = {}
+        self.auto_floor: int | None = None
+        self.workspace: Any = None
+        self.contexts: dict[int, Any] = {}
         self.spaces: dict[int, Space | None] = {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Any
 
 from cannlab.ascendc.language.core.builder import GlobalBuilder
@@ -20,7 +21,7 @@ from cannlab.ascendc.language.core.types import ShapeInfo
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
 from cannlab.machine.core.opcodes import BY_NAME
-from cannlab.machine.core.pipes import Space, capacity, position_space
+from cannlab.machine.core.pipes import BLOCK, Space, capacity, position_space, usable
 from cannlab.machine.core.queues import Buffer
 from cannlab.soc import Soc
 
@@ -192,7 +193,7 @@ class LocalTensor(BaseTensor):
     def _make(
         cls, dtype: DataType, space: int, offset: int, size: int, position: int, buffer: Buffer | None
     ) -> LocalTensor:
-        tensor = cls.__new__(cls)
+        tensor = LocalTensor.__new__(LocalTensor)
         tensor.dtype, tensor.space, tensor.offset, tensor.size = dtype, space, offset, size
         tensor.position, tensor.buffer, tensor.tag = position, buffer, 0
         return tensor
@@ -292,6 +293,37 @@ class LocalTensor(BaseTensor):
         raise NotImplementedError("LocalTensor.to_file is not emulated yet: copy the tensor to global memory instead")
 
 
+class LocalTensorAuto(LocalTensor):
+    """A tensor in the UB whose storage and synchronisation the compiler makes: ``LocalTensorAuto(dtype, shape)``.
+
+    The same place in a kernel has the same storage each time. A kernel that makes one has all synchronisation inside
+    its cores inserted; its own flags and barriers are left out. Source: pyasc 1.1 (insert_sync), 5.
+    """
+
+    def __init__(self, dtype: DataType, shape: Any) -> None:
+        state = GlobalBuilder.get("LocalTensorAuto")
+        if not isinstance(dtype, DataType):
+            raise TypeError(f"LocalTensorAuto expects a DataType, got {type(dtype).__name__}")
+        count = 1
+        for size in shape if isinstance(shape, (tuple, list)) else (shape,):
+            count *= int(raw(size))
+        caller = sys._getframe(1)
+        place = (id(caller.f_code), caller.f_lasti)
+        wanted = -(-count * dtype.sizeof() // BLOCK) * BLOCK
+        most = usable(state.launch.soc, Space.UB)
+        start, have = state.autos.get(place, (0, -1))
+        if wanted > have:
+            floor = most if state.auto_floor is None else state.auto_floor
+            start = floor - wanted
+            if start < 0:
+                state.launch.stop("kernel.ub_overflow", used=most - floor, wanted=wanted, usable=most)
+            state.autos[place] = (start, wanted)
+            state.auto_floor = start
+        state.automatic = True
+        self.dtype, self.space, self.offset, self.size = dtype, int(Space.UB), start, count
+        self.position, self.buffer, self.tag = int(TPosition.VECCALC), None, 0
+
+
 class MrgSortSrcList(IRValue):
     """Two to four queues for mrg_sort; the element type comes first."""
 
@@ -315,7 +347,7 @@ def buffer_tensor(buffer: Buffer, dtype: DataType) -> LocalTensor:
     return LocalTensor._make(dtype, buffer.space, buffer.start, size, buffer.queue.position, buffer)
 
 
-__all__ = ["BaseTensor", "GlobalTensor", "LocalTensor", "materialize_ir_value"]
+__all__ = ["BaseTensor", "GlobalTensor", "LocalTensor", "LocalTensorAuto", "materialize_ir_value"]
 
 
 __getattr__ = names_of(__name__)

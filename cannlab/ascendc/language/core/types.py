@@ -7,7 +7,15 @@ from typing import Any
 
 from cannlab.ascendc.language.core.array import Array
 from cannlab.ascendc.language.core.dtype import DataType
-from cannlab.ascendc.language.core.enums import CO2Layout, DataFormat, QuantModes, TransposeType
+from cannlab.ascendc.language.core.enums import (
+    BlockMode,
+    CO2Layout,
+    DataFormat,
+    DeqScale,
+    QuantModes,
+    TransposeType,
+    pad_t,
+)
 from cannlab.ascendc.language.core.ir_value import raw
 from cannlab.ascendc.lib.placeholders import names_of
 
@@ -93,6 +101,37 @@ class DataCopyParams:
     block_len: Int = 0
     src_stride: Int = 0
     dst_stride: Int = 0
+
+
+@dataclass
+class DataCopyEnhancedParams:
+    """What a copy does besides copying; between global memory and the UB only the defaults mean anything."""
+
+    block_mode: BlockMode = BlockMode.BLOCK_MODE_NORMAL
+    deq_scale: DeqScale = DeqScale.DEQ_NONE
+    deq_value_in: Int = 0
+    sid_store_mode_in: Int = 0
+    is_relu_in: Any = False
+    pad_mode_in: pad_t = pad_t.PAD_NONE
+    pad_value_in: Int = 0
+
+    @property
+    def plain(self) -> bool:
+        """Is it a copy and nothing else?"""
+        return not any(int(raw(each)) for each in (self.block_mode, self.deq_scale, self.is_relu_in, self.pad_mode_in))
+
+
+@dataclass
+class SliceInfo:
+    """One dimension of a sliced copy: elements start_index to end_index (inclusive), taken in bursts of burst_len with
+    gaps of stride between them; shape_value is the dimension's length. In the innermost dimension a burst is in 32-B
+    blocks and the rest in elements; in the others a burst is 1."""
+
+    start_index: Int = 0
+    end_index: Int = None
+    stride: Int = 0
+    burst_len: Int = None
+    shape_value: Int = 0
 
 
 @dataclass

@@ -10,7 +10,7 @@ from cannlab.ascendc.language.core.enums import HardEvent, TPosition
 from cannlab.ascendc.language.core.ir_value import IRValue, PlainValue, raw
 from cannlab.ascendc.language.core.tensor import LocalTensor, buffer_tensor, space_of
 from cannlab.ascendc.lib.placeholders import names_of
-from cannlab.machine.core.pipes import BLOCK, Pipe, Space
+from cannlab.machine.core.pipes import BLOCK, Pipe, Space, usable
 from cannlab.machine.core.queues import Buffer, Queue
 
 _FILLS: dict[int, Pipe] = {
@@ -235,14 +235,24 @@ class TPipe(IRValue):
         size = -(-size // BLOCK) * BLOCK
         start = self._next.get(space, 0)
         buffers = [(int(space), start + number * size, size) for number in range(count)]
+        _room(self._state, space, start, count * size)
         que._queue = self._state.launch.queue_init(
             int(que._position), que._fills, que._uses, que._depth, buffers, whole
         )
         self._next[space] = start + count * size
 
-    def init_buf_pool(self, buf_pool: Any, len: Any = 0, share_buf: Any = None) -> None:
-        """Not emulated yet."""
-        raise NotImplementedError("TPipe.init_buf_pool is not emulated yet: use init_buffer")
+    def init_buf_pool(self, buf_pool: TBufPool, len: Any = 0, share_buf: TBufPool | None = None) -> None:
+        """Reserve ``len`` bytes for a pool, or let it share those of another one."""
+        _pool("init_buf_pool", buf_pool)
+        space = buf_pool._space
+        size = -(-int(raw(len)) // BLOCK) * BLOCK
+        if share_buf is not None:
+            buf_pool._share(share_buf, size)
+            return
+        start = self._next.get(space, 0)
+        _room(self._state, space, start, size)
+        buf_pool._take(start, size)
+        self._next[space] = start + size
 
     def alloc_event_id(self, event: HardEvent = HardEvent.V_S) -> PlainValue:
         """An event id that is not in use."""
@@ -283,6 +293,89 @@ class TPipe(IRValue):
         self._state.launch.pipe_reset()
 
 
+def _room(state: Any, space: Space, start: int, size: int) -> None:
+    """What is reserved has to be there; automatic tensors take the UB's end, and buffers stay below them."""
+    most = usable(state.launch.soc, space)
+    taken = most - state.auto_floor if space is Space.UB and state.auto_floor is not None else 0
+    if start + size > most - taken:
+        facts = {"used": start + taken, "wanted": size, "usable": most}
+        if space is Space.UB:
+            state.launch.stop("kernel.ub_overflow", **facts)
+        state.launch.stop("kernel.buffer_overflow", buffer=space.name, **facts)
+
+
+def _pool(name: str, given: Any) -> None:
+    if not isinstance(given, TBufPool):
+        raise RuntimeError(f"No viable candidates were found to dispatch {name}()")
+
+
+class TBufPool(IRValue):
+    """Bytes of a position that several stages of a kernel use one after another.
+
+    ``TPipe.init_buf_pool`` reserves them, ``init_buffer`` gives them out, ``reset`` takes all back. Two pools may share
+    their bytes; whoever initialises buffers there last owns them.
+    """
+
+    def __init__(self, pos: TPosition | None = None, buf_id_size: Any = 4) -> None:
+        self._state = GlobalBuilder.get("TBufPool")
+        position = TPosition.VECCALC if pos is None else pos
+        space = space_of(self._state.launch.soc, int(position))
+        if space is None:
+            raise ValueError(f"{TPosition(position).name} lies in global memory: it has no buffers")
+        self._space, self._most = space, int(raw(buf_id_size))
+        self._start = self._size = self._used = self._count = 0
+
+    def _take(self, start: int, size: int) -> None:
+        self._start, self._size, self._used, self._count = start, size, 0, 0
+
+    def _share(self, other: TBufPool, size: int) -> None:
+        _pool("init_buf_pool", other)
+        if other._space is not self._space or size > other._size:
+            self._over(other._size, size)
+        self._take(other._start, size)
+
+    def _over(self, have: int, wanted: int) -> None:
+        self._state.launch.stop("kernel.pool_overflow", used=self._used, wanted=wanted, usable=have, most=self._most)
+
+    def init_buf_pool(self, buf_pool: TBufPool, len: Any = 0, share_buf: TBufPool | None = None) -> None:
+        """Reserve ``len`` of this pool's bytes for another pool, or let it share those of a third."""
+        _pool("init_buf_pool", buf_pool)
+        size = -(-int(raw(len)) // BLOCK) * BLOCK
+        if share_buf is not None:
+            buf_pool._share(share_buf, size)
+            return
+        if self._used + size > self._size:
+            self._over(self._size, size)
+        buf_pool._take(self._start + self._used, size)
+        self._used += size
+
+    def init_buffer(self, *args: Any, **kwargs: Any) -> None:
+        """``(que, num, len)``: num buffers of len bytes; ``(buf, len)`` for a TBuf. Rounded up to 32."""
+        whole = bool(args and isinstance(args[0], TBuf)) or "buf" in kwargs
+        if whole:
+            que, size = _arguments("init_buffer", ("buf", "len"), args, kwargs)
+            count: Any = 1
+        else:
+            que, count, size = _arguments("init_buffer", ("que", "num", "len"), args, kwargs)
+        if not isinstance(que, TQueBind):
+            raise RuntimeError("No viable candidates were found to dispatch init_buffer()")
+        number, each = int(raw(count)), -(-int(raw(size)) // BLOCK) * BLOCK
+        if self._used + number * each > self._size or self._count + number > self._most:
+            self._over(self._size, number * each)
+        start = self._start + self._used
+        buffers = [(int(self._space), start + place * each, each) for place in range(number)]
+        que._queue = self._state.launch.queue_init(
+            int(que._position), que._fills, que._uses, que._depth, buffers, whole
+        )
+        self._used += number * each
+        self._count += number
+
+    def reset(self) -> None:
+        """Take all buffers back: queues can be initialised again, with other sizes."""
+        self._state.launch.pool_reset(int(self._space), self._start, self._size)
+        self._used = self._count = 0
+
+
 def get_tpipe_ptr() -> TPipe:
     """The kernel's TPipe."""
     pipe = GlobalBuilder.get("get_tpipe_ptr").pipe
@@ -297,12 +390,12 @@ def _arguments(name: str, names: tuple[str, ...], args: tuple[Any, ...], kwargs:
     if len(args) > len(names) or any(key not in names or key in values for key in kwargs):
         raise RuntimeError(f"No viable candidates were found to dispatch {name}()")
     values.update(kwargs)
-    if "num" not in values or len(values) != len(names):
+    if len(values) != len(names):
         raise RuntimeError(f"No viable candidates were found to dispatch {name}()")
     return [values[key] for key in names]
 
 
-__all__ = ["Space", "TBuf", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr"]
+__all__ = ["Space", "TBuf", "TBufPool", "TPipe", "TQue", "TQueBind", "get_tpipe_ptr"]
 
 
 __getattr__ = names_of(__name__)
