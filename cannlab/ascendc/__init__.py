@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannlab.ascendc.language.basic.block_sync import data_sync_barrier, pipe_barrier, set_flag, wait_flag
+from cannlab.ascendc.language.basic.block_sync import (
+    cross_core_set_flag,
+    cross_core_wait_flag,
+    data_sync_barrier,
+    ib_set,
+    ib_wait,
+    pipe_barrier,
+    set_flag,
+    sync_all,
+    wait_flag,
+)
 from cannlab.ascendc.language.basic.cache import (
     data_cache_clean_and_invalid,
     data_cache_preload,
@@ -36,6 +46,7 @@ from cannlab.ascendc.language.basic.common import (
     set_vector_mask,
 )
 from cannlab.ascendc.language.basic.data_copy import data_copy, data_copy_pad, set_pad_value
+from cannlab.ascendc.language.basic.determine_compute_sync import notify_next_block, wait_pre_block
 from cannlab.ascendc.language.basic.dump_tensor import dump_acc_chk_point, dump_tensor, print_time_stamp, printf
 from cannlab.ascendc.language.basic.fixpipe import fixpipe, set_fix_pipe_pre_quant_flag
 from cannlab.ascendc.language.basic.mm import (
@@ -243,6 +254,8 @@ __all__ = [
     "compare_scalar",
     "copy",
     "count_bits_cnt_same_as_sign_bit",
+    "cross_core_set_flag",
+    "cross_core_wait_flag",
     "data_cache_clean_and_invalid",
     "data_cache_preload",
     "data_copy",
@@ -282,6 +295,8 @@ __all__ = [
     "get_task_ratio",
     "get_tpipe_ptr",
     "half",
+    "ib_set",
+    "ib_wait",
     "icache_preload",
     "init_const_value",
     "init_soc_state",
@@ -309,6 +324,7 @@ __all__ = [
     "mul_add_dst",
     "mul_cast",
     "muls",
+    "notify_next_block",
     "number",
     "pair_reduce_sum",
     "pipe_barrier",
@@ -360,6 +376,7 @@ __all__ = [
     "sub",
     "sub_relu",
     "sub_relu_cast",
+    "sync_all",
     "trans_data_to_5hd",
     "transpose",
     "trap",
@@ -369,6 +386,7 @@ __all__ = [
     "uint64",
     "void",
     "wait_flag",
+    "wait_pre_block",
     "whole_reduce_max",
     "whole_reduce_min",
     "whole_reduce_sum",

@@ -8,6 +8,7 @@ from cannlab.machine.core import cost, layout
 from cannlab.machine.core.dtypes import CODES, pack
 from cannlab.machine.core.opcodes import BY_NAME
 from cannlab.machine.core.schedule import Schedule
+from cannlab.machine.core.units import units
 from cannlab.soc import get
 
 F, H = CODES["float32"], CODES["float16"]
@@ -29,8 +30,8 @@ def tiles(elements, tile, buffers, blocks, *, half=False, spread=True, chip=CHIP
 
     gap = 256 if spread else 0
     x, y, z = queue(0, 4, 1, 0), queue(1, 4, 1, buffers * size + gap), queue(2, 1, 5, 2 * (buffers * size + gap))
-    for _ in range(blocks):
-        schedule.start_block()
+    for unit in units(blocks, "AIV"):
+        schedule.start_block(unit)
         for turn in range(elements // tile // blocks):
             a, b, c = (q.buffers[turn % buffers] for q in (x, y, z))
             for source in (a, b):
@@ -48,6 +49,7 @@ def tiles(elements, tile, buffers, blocks, *, half=False, spread=True, chip=CHIP
             schedule.queue(BY_NAME["queue_deque"].number, c)
             schedule.run(copy, 5, 0, (1, size, 0, 0, 0), ((1, 0, size), (-1, c.start, size)), ())
             schedule.queue(BY_NAME["queue_free"].number, c)
+        schedule.end_block(unit)
     return schedule.timing()
 
 

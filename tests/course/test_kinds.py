@@ -334,8 +334,8 @@ def test_what_a_launch_makes_is_sound() -> None:
         (Instruction(160, 0, 0, 8, 0, 0, (0,), ((0, 0, 256),)), "one element"),
         (Instruction(182, 0, 0, 0, 0, 0, (77,), ()), "no pipe 77"),
         (Instruction(180, 0, V, 0, 0, 0, (4, 0), ()), "does not run on pipe"),
-        (Instruction(200, 1, 0, 0, 0, 0, (1, 1), ()), "it has 2 blocks, and says 1"),
-        (Instruction(200, 0, 0, 0, 0, 0, (0, 1), ()), "block 1 of 1 should begin"),
+        (Instruction(200, 1, 0, 0, 0, 0, (1, 1), ()), "have begun before"),
+        (Instruction(200, 0, 0, 0, 0, 0, (0, 1), ()), "have begun before"),
     ],
 )
 def test_what_no_launch_makes_is_refused(entry: Instruction, message: str) -> None:

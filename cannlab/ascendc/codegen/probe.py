@@ -21,6 +21,7 @@ from cannlab.ascendc.language.core.range import range as runtime_range
 from cannlab.ascendc.language.core.range import static_range
 from cannlab.machine.core.dtypes import NUMPY
 from cannlab.machine.core.queues import Buffer, Queue, State
+from cannlab.machine.core.units import Unit, units
 from cannlab.soc import Soc
 
 UNROLLED = 256
@@ -52,13 +53,18 @@ class ProbeLaunch:
 
     probing = True
 
-    def __init__(self, soc: Soc, blocks: int, cores: str) -> None:
-        self.soc, self.block, self.blocks, self.cores = soc, 0, blocks, cores
+    def __init__(self, soc: Soc, blocks: int, cores: str, unit: Unit | None = None) -> None:
+        self.soc, self.block, self.blocks = soc, 0, blocks
+        self.units = units(blocks, cores)
+        self.unit = self.units[0] if unit is None else unit
+        self.cores = self.unit.kind
         self.memory = _Memory()
         self.queues: list[Queue] = []
 
     def issue(self, *instruction: Any) -> None:
         """Nothing happens."""
+
+    cross = issue
 
     def load(self, operand: tuple[int, int, int], code: int) -> Any:
         """Some value."""

@@ -32,15 +32,23 @@ class CompileOptions:
         wrong_type = self.kernel_type is not None and not isinstance(self.kernel_type, KernelType)
         if self.opt_level not in (1, 2, 3) or wrong_type:
             raise RuntimeError("Please check input compile option")
-        if self.kernel_type not in (None, KernelType.AIV_ONLY, KernelType.AIC_ONLY):
-            raise NotImplementedError(
-                f"mixed kernels ({self.kernel_type!r}) are not emulated yet: kernel_type must be AIV_ONLY or AIC_ONLY"
-            )
 
     @property
     def cores(self) -> str:
         """Which cores the kernel is compiled for: vector cores unless kernel_type says otherwise."""
-        return CUBE_CORE if self.kernel_type == KernelType.AIC_ONLY else VECTOR_CORE
+        return VECTOR_CORE if self.kernel_type is None else _CORES[self.kernel_type]
+
+
+_CORES = {
+    KernelType.AIV_ONLY: VECTOR_CORE,
+    KernelType.AIC_ONLY: CUBE_CORE,
+    KernelType.MIX_AIV_HARD_SYNC: VECTOR_CORE,
+    KernelType.MIX_AIC_HARD_SYNC: CUBE_CORE,
+    KernelType.MIX_AIV_1_0: VECTOR_CORE,
+    KernelType.MIX_AIC_1_0: CUBE_CORE,
+    KernelType.MIX_AIC_1_1: "MIX_1_1",
+    KernelType.MIX_AIC_1_2: "MIX_1_2",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,7 +16,7 @@ from cannlab.ascendc.lib.placeholders import missing_names
 from cannlab.ascendc.runtime.config import Chosen, chip
 from cannlab.errors import Diagnosis
 from cannlab.machine import core
-from cannlab.machine.core.pipes import VECTOR_CORE
+from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
 
 if TYPE_CHECKING:
     from cannlab.machine import Machine, Stream, Work
@@ -208,7 +208,7 @@ def _submit(
             kernel,
             engine=Engine.COMPUTE,
             op_type=name,
-            core_type="AI_VECTOR_CORE" if cores == VECTOR_CORE else "AI_CORE",
+            core_type={VECTOR_CORE: "AI_VECTOR_CORE", CUBE_CORE: "AI_CORE"}.get(cores, "MIX_AIC"),
             bytes=sum(int(array.nbytes) for array in inputs),
             blocks=options.core_num,
         )

@@ -32,6 +32,10 @@ QUEUE_CALL = 4
 SCALAR_LOCAL = 10
 SCALAR_GLOBAL = 200
 """A scalar access that goes out to global memory: assumed, data cache not modelled."""
+CROSS_FLAG = 200
+"""From the last set of a flag between cores to the first instruction behind the wait: assumed."""
+CROSS_MEMORY = WRITE_LATENCY + READ_LATENCY + 2 * COPY_ISSUE
+"""The same through a flag in global memory: one write, and the read that finds it (derived)."""
 QUEUE_DEPTH = 32
 """Instructions that wait in front of a pipe before the scalar unit has to. Source: ascend-c 2.2."""
 

@@ -1,7 +1,8 @@
 """A kernel launch: instructions are executed at once, recorded, judged and timed.
 
 A face makes a :class:`Launch`, starts each block and issues instructions; :func:`replay` feeds the
-instructions of a record through the same :meth:`Launch.apply`. Blocks run one after another.
+instructions of a record through the same :meth:`Launch.apply`. Blocks run one after another; one that has to
+wait for others gives its turn away (``turns.py``), and the record says so.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from numpy.typing import NDArray
 
 from cannlab.errors import Diagnosis, Place, diagnose
 from cannlab.errors.places import place_of
-from cannlab.machine.core import cube, layout
+from cannlab.machine.core import crossing, cube, layout
 from cannlab.machine.core.access import element_size
-from cannlab.machine.core.cost import vector_cycles
-from cannlab.machine.core.dtypes import unpack
+from cannlab.machine.core.cost import CROSS_FLAG, CROSS_MEMORY, vector_cycles
+from cannlab.machine.core.crossing import MOST_FLAG, MOST_SETS, Crossing, Signal
+from cannlab.machine.core.dtypes import CODES, unpack
 from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.memory import Memory
@@ -28,7 +30,8 @@ from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row, type_names
 from cannlab.machine.core.ordering import Ordering
 from cannlab.machine.core.pipes import (
     ALIGN,
-    CORES,
+    ALL_PIPES,
+    BLOCK,
     GM,
     MAX_REPEAT,
     PATHS,
@@ -43,6 +46,8 @@ from cannlab.machine.core.pipes import (
 )
 from cannlab.machine.core.queues import MAX_BUFFERS, MAX_LIVE, Buffer, Queue, State
 from cannlab.machine.core.schedule import Schedule, Timing
+from cannlab.machine.core.turns import Turns
+from cannlab.machine.core.units import LAYOUTS, MIXED, Unit, at_once, units
 from cannlab.soc import soc as chips
 from cannlab.soc.soc import Soc
 from cannlab.trace.kernel import KernelTrace
@@ -64,11 +69,16 @@ _INIT, _ALLOC, _ENQUE, _DEQUE, _FREE, _RESET = (
     BY_NAME[name].number
     for name in ("queue_init", "queue_alloc", "queue_enque", "queue_deque", "queue_free", "pipe_reset")
 )
-_BLOCK_START = BY_NAME["block_start"].number
-_QUEUE, _VECTOR, _SCALAR, _MOVE = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE
+_BLOCK_START, _BLOCK_PAUSE = BY_NAME["block_start"].number, BY_NAME["block_pause"].number
+_CROSS_SET, _CROSS_WAIT, _SYNC_ALL, _IB_SET = crossing.SET, crossing.WAIT, crossing.ALL, crossing.IB_SET
+_TELLS = frozenset({_CROSS_SET, _SYNC_ALL, crossing.SOFT, _IB_SET, crossing.IB_WAIT, crossing.NOTIFY})
+_FROM_ZERO = frozenset({crossing.SOFT, _IB_SET, crossing.NOTIFY})
+_MOST_WAITS = 8
+_QUEUE, _VECTOR, _SCALAR, _MOVE, _CROSS = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE, Kind.CROSS
 _MOST_FINE = 16384
 _ALLOCATED, _ENQUEUED, _DEQUEUED = State.ALLOCATED, State.ENQUEUED, State.DEQUEUED
 _SPACE_NAMES = {int(space): space.name for space in Space} | {int(Space.BIAS): "bias table", int(Space.FIXBUF): "FB"}
+INT32 = CODES["int32"]
 _MASKS = {int(space): align - 1 for space, align in ALIGN.items()}
 
 
@@ -77,6 +87,23 @@ def _where(row: Row, place: int) -> str:
     if not row.spaces:
         return "a buffer from which or to which there is a way"
     return " or ".join(_SPACE_NAMES.get(space, "global memory") for space in sorted(row.spaces[place], reverse=True))
+
+
+def _names(found: Sequence[Unit]) -> str:
+    """Cores for a person, not too many of them: "blocks 0, 1, 2 and 5 more (AIV)"."""
+    kinds: dict[str, list[int]] = {}
+    for each in found:
+        kinds.setdefault(each.kind, []).append(each.block)
+    parts = []
+    for kind, blocks in kinds.items():
+        shown = ", ".join(str(block) for block in blocks[:4]) + (f" and {len(blocks) - 4} more" if blocks[4:] else "")
+        parts.append(f"block{'s' if blocks[1:] else ''} {shown} ({kind})")
+    return ", ".join(parts)
+
+
+def _s(found: Sequence[Unit]) -> str:
+    """The ending of their verb."""
+    return "s" if len(found) == 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +136,13 @@ class Launch:
         sync: "auto" or "strict": is the compiler's automatic synchronisation assumed?
         scalars: plain arguments, for the record only (JSON values).
         data: False leaves the data effects out (for the time alone).
-        cores: "AIV" or "AIC": which cores of a split chip run the blocks.
+        cores: which cores of a split chip run the blocks: "AIV", "AIC", or both ("MIX_1_1", "MIX_1_2").
 
     Attributes:
         trace, diagnoses, warnings: as in :class:`Result`.
-        block, blocks: the running block, and how many there are.
+        units: the cores' runs of the kernel, in the order in which they begin.
+        unit: the running one. block: what get_block_idx says there; blocks: how many there are.
+        cores: which kind of core is running.
         probing: False: instructions have effects (a face's pass before the launch has a stand-in where it is True).
     """
 
@@ -131,14 +160,19 @@ class Launch:
         data: bool = True,
         cores: str = VECTOR_CORE,
     ) -> None:
-        if cores not in CORES:
-            raise ValueError(f"cores are {' or '.join(CORES)}, not {cores!r}")
+        if cores not in LAYOUTS:
+            raise ValueError(f"cores are {' or '.join(LAYOUTS)}, not {cores!r}")
         if sync not in ("auto", "strict"):
             raise ValueError(f"sync is 'auto' or 'strict', not {sync!r}")
         self.soc = soc or chips.current()
+        if cores in MIXED and not self.soc.split:
+            raise ValueError(f"{self.soc.name} has no separate cube and vector cores: a launch cannot be mixed there")
         self._data = data
         self.blocks = blocks
-        self.cores = cores
+        self.units = units(blocks, cores)
+        self.at_once = at_once(self.soc, cores)
+        self.unit = self.units[0]
+        self.cores = self.unit.kind
         self.block = -1
         self.memory = Memory(self.soc, list(arguments))
         self.trace = KernelTrace(
@@ -164,13 +198,23 @@ class Launch:
         """Vector instructions that broke no rule of their own, and their cycles."""
         self._ways: set[tuple[int, ...]] = set()
         """Operations with the spaces of their operands, found legal."""
+        self._by_kind: dict[str, tuple[dict[tuple[Any, ...], int], set[tuple[int, ...]], dict[int, int]]] = {}
         self.diagnoses: list[Diagnosis] = []
         self.warnings: list[Diagnosis] = []
         self._told: set[tuple[object, ...]] = set()
-        self._ordering = Ordering(self.memory, self._from_ordering, sync == "strict")
+        self._ordering = Ordering(self.memory, self._from_ordering, sync == "strict", len(self.units))
         self._schedule = Schedule(self.soc, blocks, cores)
-        self._limits = dict(enumerate(self.memory.sizes))
-        self._limits |= {int(space): self.memory.limit(int(space)) for space in spaces(self.soc, cores)}
+        self._limits: dict[int, int] = {}
+        self._crossing = Crossing(self.units)
+        self.waits: dict[int, tuple[int, tuple[int, ...], tuple[tuple[int, int, int], ...], int]] = {}
+        """Unit -> the instruction between cores at which it stands, and its number."""
+        self._begun: set[int] = set()
+        self._away: dict[int, tuple[Any, ...]] = {}
+        """Units that wait: what is theirs."""
+        self._paused = False
+        self.pause: Callable[[], None] | None = None
+        """Lets other cores run until this one may go on; None where nobody else can run."""
+        self._of_kind(self.cores)
         self._reset()
 
     def _reset(self) -> None:
@@ -180,9 +224,117 @@ class Launch:
 
     # -- what faces call ------------------------------------------------------------------------------
 
-    def start_block(self, block: int) -> None:
-        """Begin a block; the one before it is finished."""
-        self.apply(_BLOCK_START, int(Pipe.S), 0, 0, 0, (block, self.blocks), ())
+    def _of_kind(self, kind: str) -> None:
+        """The limits of a kind of core, and what is known to be legal there."""
+        found = self._by_kind.get(kind)
+        if found is None:
+            limits = dict(enumerate(self.memory.sizes))
+            limits |= {int(space): self.memory.limit(int(space)) for space in spaces(self.soc, kind)}
+            found = self._by_kind[kind] = ({}, set(), limits)
+        self.cores = kind
+        self._fine, self._ways, self._limits = found
+
+    def start_block(self, unit: int) -> None:
+        """Begin a unit (a block, where cores of one kind run); the one before it is finished or waits."""
+        which = self.units[unit]
+        mixed = (unit,) if len(self.units) > self.blocks else ()
+        self.apply(_BLOCK_START, int(Pipe.S), 0, 0, 0, (which.block, self.blocks, *mixed), ())
+
+    def cross(self, op: int, pipe: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...] = ()) -> None:
+        """An instruction between cores; other cores run until it may be passed.
+
+        Raises:
+            KernelFault: no core can release this one, or a rule at which the core stops.
+        """
+        while not self._crossing.ready(self.unit, op, imm, operands):
+            self.waits[self.unit.number] = (op, imm, operands, len(self.trace.starts))
+            self.issue(_BLOCK_PAUSE, int(Pipe.S), 0, ())
+            if self.pause is None:
+                self.deadlock()
+            else:
+                self.pause()
+        self.issue(op, pipe, 0, imm, operands)
+
+    def may_go_on(self, unit: int) -> bool:
+        """Is what a waiting unit waits for there?"""
+        op, imm, operands, _ = self.waits[unit]
+        return self._crossing.ready(self.units[unit], op, imm, operands)
+
+    def go_on(self, unit: int) -> None:
+        """Back to a unit that waited; the running one is finished or waits."""
+        self._put_away(len(self.trace.starts))
+        which = self.units[unit]
+        self.unit, self.block = which, which.block
+        self.waits.pop(unit, None)
+        self.queues, self._live, self._buffers, memory, ordering, schedule = self._away.pop(unit)
+        self._of_kind(which.kind)
+        self.memory.enter(memory)
+        self._ordering.enter(ordering)
+        self._schedule.enter(schedule)
+
+    def _put_away(self, number: int) -> None:
+        """The running unit waits, or it is over."""
+        if not self._paused:
+            self._end_block(number)
+            return
+        self._paused = False
+        self._away[self.unit.number] = (
+            self.queues,
+            self._live,
+            self._buffers,
+            self.memory.leave(),
+            self._ordering.leave(),
+            self._schedule.leave(),
+        )
+        self.block = -1
+
+    def deadlock(self) -> NoReturn:
+        """Every core that is not over waits, and none can release another.
+
+        Raises:
+            KernelFault: always.
+        """
+        waits = sorted(self.waits.items())
+        reasons: dict[str, list[Unit]] = {}
+        lines: dict[Place, list[Unit]] = {}
+        for unit, (op, imm, operands, number) in waits:
+            reasons.setdefault(self._reason(unit, op, imm, operands), []).append(self.units[unit])
+            if (place := self.place(number)) is not None:
+                lines.setdefault(place, []).append(self.units[unit])
+        told = [f"{_names(each)} wait{_s(each)} for {reason}" for reason, each in reasons.items()]
+        if len(told) > _MOST_WAITS:
+            told[_MOST_WAITS:] = [f"and {len(told) - _MOST_WAITS} more such waits"]
+        first = waits[0][1][3]
+        others = tuple(
+            (f"{_names(each)} wait{_s(each)} at", place)
+            for place, each in list(lines.items())[:_MOST_WAITS]
+            if place != self.place(first)
+        )
+        found = diagnose(
+            "kernel.deadlock",
+            where=self.place(first),
+            others=others,
+            kernel=self.trace.meta["name"],
+            block=self.units[waits[0][0]].block,
+            count=len(waits),
+            waits="; ".join(told),
+        )
+        self.diagnoses.append(found)
+        raise KernelFault(found)
+
+    def _reason(self, unit: int, op: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> str:
+        what, absent = self._crossing.missing(self.units[unit], op, imm, operands)
+        states: dict[str, list[Unit]] = {}
+        for each in absent:
+            state = "wait" if each.number in self.waits else "end" if each.number in self._begun else "begin"
+            states.setdefault(state, []).append(each)
+        said = {
+            "wait": lambda found: f"wait{_s(found)} too",
+            "end": lambda found: f"ha{'s' if len(found) == 1 else 've'} ended without it",
+            "begin": lambda found: f"cannot begin (the chip runs {self.at_once} at a time)",
+        }
+        parts = [f"{_names(found)} {said[state](found)}" for state, found in states.items()]
+        return f"{what}: {', '.join(parts)}" if parts else what
 
     def issue(
         self,
@@ -250,7 +402,16 @@ class Launch:
         row = ROWS[op]
         trace = self.trace
         number = len(trace.starts)
-        trace.add(op, self.block if op != _BLOCK_START else imm[0], pipe, dtype, file, line, imm, operands)
+        trace.add(
+            op,
+            self.unit[0] if op != _BLOCK_START else imm[-1 if len(imm) > 2 else 0],
+            pipe,
+            dtype,
+            file,
+            line,
+            imm,
+            operands,
+        )
         kind = row.kind
         if kind is _QUEUE:
             self._queue(number, op, imm, operands)
@@ -264,7 +425,10 @@ class Launch:
                 if fine and len(self._fine) < _MOST_FINE:
                     self._fine[key] = cycles
         elif kind > _SCALAR:
-            self._control(number, row, imm)
+            if kind is _CROSS:
+                self._cross(number, row, pipe, imm, operands)
+            else:
+                self._control(number, row, imm)
             return
         else:
             cycles = 0
@@ -419,17 +583,67 @@ class Launch:
             ordering.barrier(imm[0])
             schedule.barrier(imm[0])
         elif op == _BLOCK_START:
-            self._end_block(number)
-            self.block = imm[0]
+            self._put_away(number)
+            unit = self.unit = self.units[imm[-1] if len(imm) > 2 else imm[0]]
+            if self._away:
+                groups = {self.units[each].group for each in self._away}
+                if unit.group not in groups and len(groups) >= self.at_once:
+                    raise ValueError(f"{unit.named} begins while {len(groups)} others wait on all cores of the chip")
+            self.block = unit.block
+            self._begun.add(unit.number)
+            self._of_kind(unit.kind)
             self.memory.start_block()
             self._reset()
-            ordering.start_block(number)
-            schedule.start_block()
+            ordering.start_block(number, unit.number)
+            schedule.start_block(unit)
+        elif op == _BLOCK_PAUSE:
+            self._paused = True
+            schedule.pause()
+
+    def _cross(self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operands: Any) -> None:
+        """What cores tell one another."""
+        op, unit = row.number, self.unit
+        crossing, ordering, schedule = self._crossing, self._ordering, self._schedule
+        if op in (_CROSS_SET, _CROSS_WAIT) and not 0 <= imm[0] <= MOST_FLAG:
+            self._fault("kernel.cross_flag_id", number, name=row.name, id=imm[0], most=MOST_FLAG)
+        if operands:
+            self._judge(number, row, 0, imm, operands)
+            if self._data and op in _FROM_ZERO and crossing.first(unit, op, operands):
+                self._from_zero(number, row, imm, operands)
+        if not crossing.ready(unit, op, imm, operands):
+            raise ValueError(f"instruction {number} passes a wait that no core has released")
+        every = bool(operands) or op == _SYNC_ALL
+        if every:
+            ordering.barrier(ALL_PIPES)
+        heard = crossing.hear(unit, op, imm, operands)
+        if heard is not None:
+            ordering.hear(heard.clock)
+            schedule.hear(heard.when, CROSS_MEMORY if operands else CROSS_FLAG)
+        if op in _TELLS:
+            when = schedule.tell(pipe, every) if heard is None else schedule.here()
+            signal = Signal(ordering.clock(pipe), when, number)
+            if not crossing.tell(unit, op, imm, operands, signal):
+                self._fault("kernel.cross_flag_full", number, id=imm[0], most=MOST_SETS)
+        elif heard is None:
+            schedule.pause()
+        if operands:
+            ordering.settled(operands[1])
+            if self._data:
+                row.execute(self.memory, 0, imm, operands)
+
+    def _from_zero(self, number: int, row: Row, imm: tuple[int, ...], operands: Any) -> None:
+        """A core's flag in a workspace has to be 0 at its first use."""
+        allocation, offset, _ = operands[0]
+        at = offset if row.number == _IB_SET else offset + imm[1] * BLOCK
+        value = int(self.memory.view((allocation, at, 4), INT32)[0])
+        if value:
+            self._tell("kernel.sync_workspace", number, (), name=row.name, argument=allocation, value=value)
 
     def _end_block(self, number: int) -> None:
         if self.block < 0:
             return
         self._ordering.end_block(number)
+        self._schedule.end_block(self.unit)
         for queue in self.queues:
             for buffer in queue.buffers:
                 if buffer.state is _ENQUEUED:
@@ -603,6 +817,9 @@ class Launch:
     def finish(self) -> Result:
         """The launch is over: last checks, time and outputs."""
         self._end_block(len(self.trace.starts))
+        for flag, where in self._crossing.left():
+            if flag <= MOST_FLAG:
+                self._tell("kernel.cross_flag_leaked", where, (), id=flag)
         self.block = -1
         return Result(self.memory.outputs(), self.diagnoses, self.warnings, self._schedule.timing(), self.trace)
 
@@ -618,7 +835,7 @@ def run(
     scalars: Sequence[Any] = (),
     cores: str = VECTOR_CORE,
 ) -> Result:
-    """Run a kernel on arrays: ``body`` is called once per block, with the launch at that block.
+    """Run a kernel on arrays: ``body`` is called once per block (per core of a mixed launch), with the launch at it.
 
     Floating-point warnings of numpy are silenced: on the chip they do not exist.
 
@@ -626,10 +843,7 @@ def run(
         KernelFault: a rule at which the core stops.
     """
     launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores)
-    with np.errstate(all="ignore"):
-        for block in range(blocks):
-            launch.start_block(block)
-            body(launch)
+    Turns(launch, body).run()
     return launch.finish()
 
 
@@ -674,6 +888,8 @@ def _again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool) -> Re
     for label in meta["files"]:
         launch._file(label)
     with np.errstate(all="ignore"):
-        for op, _, pipe, dtype, file, line, imm, operands in trace:
+        for op, core, pipe, dtype, file, line, imm, operands in trace:
+            if core != launch.unit.number and op != _BLOCK_START:
+                launch.go_on(core)
             launch.apply(op, pipe, dtype, file, line, imm, operands)
     return launch.finish()

@@ -1,7 +1,7 @@
 """The bytes that a kernel sees: its arguments in global memory and the local buffers of the core.
 
-Blocks run one after another, so one set of local buffers serves all of them; it is poisoned before each
-block, so that nothing of another block can be read.
+One set of local buffers serves blocks that run one after another; it is poisoned before each, so that nothing of
+another block can be read. A core that waits for others keeps its own.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from cannlab.soc.soc import Soc
 POISON = 0xFF
 """Every float is NaN and every signed integer -1."""
 _CACHED_VIEWS = 8192
+
+
+_Local = tuple[dict[int, NDArray[np.uint8]], set[int], dict[tuple[int, int, int, int], NDArray[Any]], tuple[Any, ...]]
+"""A core's own: buffers, which of them were used, views of them, registers."""
 
 
 class OutOfRange(Exception):
@@ -46,15 +50,23 @@ class Memory:
             buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
             buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
             self._buffers[number] = buffer
-        for space in (space for space in Space if capacity(soc, space)):
-            self._buffers[int(space)] = np.full(capacity(soc, space), POISON, dtype=np.uint8)
+        self._spaces = [(int(space), capacity(soc, space)) for space in Space if capacity(soc, space)]
+        self._spare: list[_Local] = []
+        self._fresh()
         self._views: dict[tuple[int, int, int, int], NDArray[Any]] = {}
         self.spare: list[tuple[int, int, int]] = []
+        self._reset()
+
+    def _reset(self) -> None:
         self.compare_mask = np.zeros(16, dtype=np.uint8)
         self.deq_scale = 1.0
         self.deq_offset = 0
         self.hf32 = 0
         self.merged: tuple[int, ...] = (0, 0, 0, 0)
+
+    def _fresh(self) -> None:
+        for space, size in self._spaces:
+            self._buffers[space] = np.full(size, POISON, dtype=np.uint8)
         self._dirty: set[int] = set()
 
     def start_block(self) -> None:
@@ -62,11 +74,31 @@ class Memory:
         self._buffers[int(Space.UB)][:] = POISON
         for space in self._dirty:
             self._buffers[space][:] = POISON
-        self.compare_mask[:] = 0
-        self.deq_scale = 1.0
-        self.deq_offset = 0
-        self.hf32 = 0
-        self.merged = (0, 0, 0, 0)
+        self._reset()
+
+    def _local(self) -> _Local:
+        buffers = {space: self._buffers[space] for space, _ in self._spaces}
+        registers = (self.compare_mask, self.deq_scale, self.deq_offset, self.hf32, self.merged)
+        return buffers, self._dirty, self._views, registers
+
+    def leave(self) -> _Local:
+        """The running core's buffers and registers; the next core finds others."""
+        kept = self._local()
+        if self._spare:
+            self.enter(self._spare.pop(), keep=False)
+        else:
+            self._views = {}
+            self._fresh()
+        self._reset()
+        return kept
+
+    def enter(self, kept: _Local, *, keep: bool = True) -> None:
+        """Go on with the buffers and registers of a core that was left; those at hand serve another one (keep)."""
+        if keep:
+            self._spare.append(self._local())
+        buffers, self._dirty, self._views, registers = kept
+        self._buffers.update(buffers)
+        self.compare_mask, self.deq_scale, self.deq_offset, self.hf32, self.merged = registers
 
     def has(self, space: Space) -> bool:
         """Does the chip have this local buffer?"""

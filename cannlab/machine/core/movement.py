@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cannlab.machine.core.dtypes import BYTE, SIZES, unpack
+from cannlab.machine.core.dtypes import BYTE, CODES, SIZES, unpack
 from cannlab.machine.core.floats import from_bits
 from cannlab.machine.core.layout import Spans
 from cannlab.machine.core.memory import POISON, Memory
@@ -25,6 +25,7 @@ Imm = tuple[int, ...]
 ATOMIC: tuple[Callable[[Any, Any], Any] | None, ...] = (None, np.add, np.maximum, np.minimum)
 """What a write to global memory does with what is there: replace, add, max, min."""
 FILL_UNDEFINED, FILL_FIRST, FILL_VALUE = range(3)
+INT32 = CODES["int32"]
 
 
 def copy(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
@@ -102,6 +103,22 @@ def store(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
     """set_value: imm is the element's bits, lowest first in the word."""
     size = operands[0][2]
     memory.view(operands[0], BYTE)[:] = np.frombuffer((imm[0] & (1 << 64) - 1).to_bytes(8, "little")[:size], np.uint8)
+
+
+def count_up(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    """A core's flag among those of all counts its turns: imm[1] is its number."""
+    allocation, offset, _ = operands[0]
+    memory.view((allocation, offset + imm[1] * BLOCK, 4), INT32)[0] += 1
+
+
+def raise_slot(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    """ib_set: the flag is 1."""
+    memory.view((*operands[0][:2], 4), INT32)[0] = 1
+
+
+def lower_slot(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
+    """ib_wait: the flag is 0 again."""
+    memory.view((*operands[0][:2], 4), INT32)[0] = 0
 
 
 def nothing(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:

@@ -53,6 +53,8 @@ class Kind(IntEnum):
     BARRIER = 7
     QUEUE = 8
     BLOCK = 9
+    CROSS = 10
+    """Between cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -787,7 +789,29 @@ _add(194, "queue_free", Kind.QUEUE, Pipe.S, movement.nothing)
 _add(195, "pipe_reset", Kind.QUEUE, Pipe.S, movement.nothing)
 """The TPipe forgets its buffers (destroy, reset, init)."""
 _add(200, "block_start", Kind.BLOCK, Pipe.S, movement.nothing)
-"""imm: block, of how many."""
+"""imm: block, of how many[, the unit's number, where cores of both kinds run]."""
+_add(201, "block_pause", Kind.BLOCK, Pipe.S, movement.nothing)
+"""The core waits for others: they run until it is released."""
+
+# -- between cores --------------------------------------------------------------------------------------
+
+for _number, _name in ((183, "cross_core_set_flag"), (184, "cross_core_wait_flag")):
+    _add(_number, _name, Kind.CROSS, Pipe.S, movement.nothing)
+"""imm: flag, mode, pipe."""
+_add(185, "sync_all", Kind.CROSS, Pipe.S, movement.nothing)
+"""The core has arrived; it is held up by sync_all_wait."""
+_add(186, "sync_all_wait", Kind.CROSS, Pipe.S, movement.nothing)
+for _number, _name, _effect in (
+    (187, "sync_all_soft", movement.count_up),
+    (188, "sync_all_soft_wait", movement.nothing),
+    (196, "ib_set", movement.raise_slot),
+    (197, "ib_wait", movement.lower_slot),
+    (198, "notify_next_block", movement.count_up),
+    (199, "wait_pre_block", movement.nothing),
+):
+    _add(_number, _name, Kind.CROSS, Pipe.S, _effect, roles="xx", spaces=(_GM, _UB))
+"""operands: the flags in global memory and the scratch. imm: how many cores take part (0: all), the core's flag; of
+ib_set and ib_wait, whose first operand is the flag itself: block, event."""
 
 
 def type_names(packed: int) -> str:

@@ -2,7 +2,8 @@
 
 Each pipe knows, of every pipe, up to which instruction it has certainly finished (a vector clock whose
 ticks are instruction numbers). Flags, queue events and barriers hand that knowledge on; an access that
-meets another one which its pipe does not know to be finished is a race.
+meets another one which its pipe does not know to be finished is a race. Waits between cores hand on what each
+core knows of all others.
 
 ``auto`` assumes what the compiler's automatic synchronisation inserts: scalar accesses against the other
 pipes, and hazards inside a pipe. ``strict`` assumes the hardware alone. Source: ascend-c 0.4, 2.3; pyasc 1.1.
@@ -42,11 +43,14 @@ class Ordering:
         memory: the launch's memory, for the sizes.
         report: called with each broken rule.
         strict: judge by the hardware alone.
+        cores: how many units the launch has.
     """
 
-    def __init__(self, memory: Memory, report: Report, strict: bool) -> None:
+    def __init__(self, memory: Memory, report: Report, strict: bool, cores: int) -> None:
         self._report = report
         self._strict = strict
+        self._cores = cores
+        self._spare: list[dict[int, Shadow]] = []
         self._local = {int(space): Shadow(memory.limit(int(space)), False) for space in Space if memory.has(space)}
         self._global = {number: Shadow(size + GM_SLACK, True) for number, size in enumerate(memory.sizes)}
         self._shadows = {**self._local, **self._global}
@@ -59,17 +63,57 @@ class Ordering:
         self._large = False
         self.waited: list[int] = []
         """Instructions that the automatic synchronisation made the last one wait for."""
-        self.start_block(-1)
+        self.start_block(-1, 0)
 
-    def start_block(self, instruction: int) -> None:
+    def start_block(self, instruction: int, core: int) -> None:
         """A block begins: a fresh core."""
-        self._first = instruction
+        self._core = core
+        self._lane = core * PIPES
+        self._foreign: list[int] | None = None
+        self._large = False
         self.known = [[instruction] * PIPES for _ in range(PIPES)]
         self.last = [instruction] * PIPES
         self.flags: dict[tuple[int, int], tuple[list[int], int]] = {}
         self._manual = [[-1] * PIPES for _ in range(PIPES)]
         for shadow in self._local.values():
             shadow.clear()
+
+    def leave(self) -> tuple[Any, ...]:
+        """What is known of the running core; another one comes."""
+        kept = (self._core, self._foreign, self._large, self.known, self.last, self.flags, self._manual, self._local)
+        self._local = (
+            self._spare.pop()
+            if self._spare
+            else {space: Shadow(self._memory.limit(space), False) for space in self._local}
+        )
+        self._shadows = {**self._local, **self._global}
+        return kept
+
+    def enter(self, kept: tuple[Any, ...]) -> None:
+        """Go on with a core that was left."""
+        self._spare.append(self._local)
+        self._core, self._foreign, self._large, self.known, self.last, self.flags, self._manual, self._local = kept
+        self._lane = self._core * PIPES
+        self._shadows = {**self._local, **self._global}
+
+    # -- between cores ---------------------------------------------------------------------------------
+
+    def clock(self, pipe: int) -> list[int]:
+        """What is finished, on every core, once everything issued to the pipe so far is."""
+        done = [-1] * (PIPES * self._cores) if self._foreign is None else self._foreign.copy()
+        done[self._lane : self._lane + PIPES] = self.snapshot(pipe)
+        return done
+
+    def hear(self, clock: list[int]) -> None:
+        """The core goes on only after all of that is finished."""
+        lane = self._lane
+        self.join(_S, clock[lane : lane + PIPES])
+        self._foreign = clock if self._foreign is None else list(map(max, self._foreign, clock))
+
+    def settled(self, operand: Operand) -> None:
+        """Bytes that a function used and is done with, on all pipes."""
+        for cell in self._cells(operand, None):
+            cell.writer, cell.defined, cell.readers = -1, True, {}
 
     # -- who has finished what ------------------------------------------------------------------------
 
@@ -175,8 +219,11 @@ class Ordering:
         for place, operand in enumerate(operands):
             if roles[place] == "w":
                 continue
-            if operand[0] in reads:
-                reads[operand[0]].append((operand, spans[place], pipe, number))
+            if operand[0] >= 0:
+                if operand[0] in reads:
+                    reads[operand[0]].append((operand, spans[place], self._lane + pipe, number))
+                else:
+                    self._read_global(number, pipe, operand, spans[place])
                 continue
             cells = self._cells(operand, spans[place])
             loose = spans[place] is None and row.kind is _VECTOR
@@ -184,23 +231,22 @@ class Ordering:
                 if not cell.defined and not loose:
                     undefined.append((place, cell))
                 if cell.writer >= 0 and cell.writer > known[cell.writer_pipe]:
-                    self._after_write(number, pipe, cell, "reads", False)
-                elif -1 < cell.writer < self._first and operand[0] >= 0:
-                    self._blocks(number, cell.writer, operand, "reads", "written")
+                    self._after_write(number, pipe, cell, "reads")
                 if cell.owner is not None:
                     self._owned(number, pipe, cell, True)
-                if not cell.readers:
-                    cell.first_reader = number
                 cell.readers[pipe] = number
         tainted = self._undefined(number, row, dtype, imm, operands, undefined) if undefined else ()
         for place, operand in enumerate(operands):
             if roles[place] == "r":
                 continue
-            if operand[0] in reads:
-                self._catch_up(operand[0])
+            if operand[0] >= 0:
+                if operand[0] in reads:
+                    self._catch_up(operand[0])
+                self._write_global(number, row, pipe, imm, operand, spans[place])
+                continue
             cells = self._cells(operand, spans[place])
             for cell in cells:
-                self._write(number, row, pipe, imm, operand, cell)
+                self._write(number, pipe, cell)
             if len(cells) > 1 and (spans[place] is None or len(spans[place] or ()) == 1):
                 shadow = self._local.get(operand[0])
                 if shadow is not None:
@@ -213,30 +259,85 @@ class Ordering:
 
     def _catch_up(self, allocation: int) -> None:
         """The first write to an argument: its reads so far are entered in its cells."""
-        for operand, spans, pipe, number in self._reads.pop(allocation):
+        for operand, spans, lane, number in self._reads.pop(allocation):
             for cell in self._cells(operand, spans):
-                if not cell.readers:
-                    cell.first_reader = number
-                cell.readers[pipe] = number
+                cell.readers[lane] = number
 
-    def _write(self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, cell: Cell) -> None:
+    def _write(self, number: int, pipe: int, cell: Cell) -> None:
         known = self.known[pipe]
-        atomic = imm[row.atomic] if row.atomic >= 0 and operand[0] >= 0 else 0
-        if cell.writer > known[cell.writer_pipe] and not (atomic and atomic == cell.atomic):
-            self._after_write(number, pipe, cell, "overwrites", True)
-        elif -1 < cell.writer < self._first and operand[0] >= 0 and not (atomic and atomic == cell.atomic):
-            part = (operand[0], cell.start, cell.end - cell.start)
-            self._unsettled.append((part, self._memory.view(part, BYTE).copy(), number, cell.writer))
+        if cell.writer > known[cell.writer_pipe]:
+            self._after_write(number, pipe, cell, "overwrites")
         for reader, when in cell.readers.items():
             if when > known[reader] and reader != pipe:
                 self._after_read(number, pipe, cell, reader, when)
-        if cell.readers and operand[0] >= 0 and -1 < cell.first_reader < self._first:
-            self._blocks(number, cell.first_reader, operand, "writes", "read")
         if cell.owner is not None:
             self._owned(number, pipe, cell, False)
-        cell.writer, cell.writer_pipe, cell.defined, cell.atomic = number, pipe, True, atomic
+        cell.writer, cell.writer_pipe, cell.defined = number, pipe, True
         if cell.readers:
             cell.readers = {}
+
+    # -- global memory, which all cores share ----------------------------------------------------------
+
+    def _unknown(self, core: int, pipe: int, number: int) -> bool:
+        """Does the running core not know that this instruction of another one is finished?"""
+        foreign = self._foreign
+        return foreign is None or number > foreign[core * PIPES + pipe]
+
+    def _read_global(self, number: int, pipe: int, operand: Operand, spans: layout.Spans | None) -> None:
+        known, lane, core = self.known[pipe], self._lane + pipe, self._core
+        for cell in self._cells(operand, spans):
+            writer = cell.writer
+            if writer >= 0:
+                if cell.writer_core == core:
+                    if writer > known[cell.writer_pipe]:
+                        self._after_write(number, pipe, cell, "reads")
+                elif self._unknown(cell.writer_core, cell.writer_pipe, writer):
+                    self._blocks(number, writer, operand, "reads", "written")
+                if cell.beside is not None:
+                    self._beside(number, operand, cell.beside, "reads")
+            cell.readers[lane] = number
+
+    def _write_global(
+        self, number: int, row: Row, pipe: int, imm: tuple[int, ...], operand: Operand, spans: layout.Spans | None
+    ) -> None:
+        known, mine, core = self.known[pipe], self._lane, self._core
+        atomic = imm[row.atomic] if row.atomic >= 0 else 0
+        for cell in self._cells(operand, spans):
+            writer = cell.writer
+            if atomic and atomic == cell.atomic:
+                if cell.writer_core != core and self._unknown(cell.writer_core, cell.writer_pipe, writer):
+                    if cell.beside is None:
+                        cell.beside = {}
+                    cell.beside[cell.writer_core * PIPES + cell.writer_pipe] = writer
+            elif writer >= 0:
+                if cell.beside is not None:
+                    self._beside(number, operand, cell.beside, "overwrites")
+                    cell.beside = None
+                if cell.writer_core == core:
+                    if writer > known[cell.writer_pipe]:
+                        self._after_write(number, pipe, cell, "overwrites")
+                elif self._unknown(cell.writer_core, cell.writer_pipe, writer):
+                    part = (operand[0], cell.start, cell.end - cell.start)
+                    self._unsettled.append((part, self._memory.view(part, BYTE).copy(), number, writer))
+            if cell.readers:
+                for lane, when in cell.readers.items():
+                    reader = lane - mine
+                    if 0 <= reader < PIPES:
+                        if when > known[reader] and reader != pipe:
+                            self._after_read(number, pipe, cell, reader, when)
+                    elif self._unknown(*divmod(lane, PIPES), when):
+                        self._blocks(number, when, operand, "writes", "read")
+                        break
+                cell.readers = {}
+            cell.writer, cell.writer_pipe, cell.writer_core, cell.atomic = number, pipe, core, atomic
+
+    def _beside(self, number: int, operand: Operand, others: dict[int, int], does: str) -> None:
+        """Atomic writes of several cores: each of them has to be finished."""
+        for lane, when in others.items():
+            core, pipe = divmod(lane, PIPES)
+            if core != self._core and self._unknown(core, pipe, when):
+                self._blocks(number, when, operand, does, "written")
+                return
 
     def settle(self) -> None:
         """After the data effect: two blocks that wrote the same bytes with the same values are no race."""
@@ -262,7 +363,7 @@ class Ordering:
                 known[other] = max(known[other], when)
         return True
 
-    def _after_write(self, number: int, pipe: int, cell: Cell, does: str, writes: bool) -> None:
+    def _after_write(self, number: int, pipe: int, cell: Cell, does: str) -> None:
         if self._automatic(pipe, cell.writer_pipe, cell.writer):
             return
         self._race(number, pipe, cell.writer, cell.writer_pipe, does, "written", cell)

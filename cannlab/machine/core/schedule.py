@@ -2,7 +2,8 @@
 
 The scalar unit issues in program order; an instruction starts when its pipe is free and what it waits for
 is done. Global memory is a channel that a core's copies share with those of the other cores. Blocks beyond
-the cores run in waves. All times inside are whole cycles; the result is in ns.
+the cores run in waves. A wait for another core ends when that one has set what is waited for. All times inside
+are whole cycles; the result is in ns.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cannlab.machine.core import cost
 from cannlab.machine.core.opcodes import BY_NAME, Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe
+from cannlab.machine.core.pipes import ALL_PIPES, CUBE_CORE, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe
 from cannlab.machine.core.queues import Buffer
+from cannlab.machine.core.units import MIXED, Unit, at_once
 from cannlab.soc.soc import Soc
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class Timing:
         ns: the whole launch, launch cost included.
         launch_ns: the launch cost.
         busy: pipe name -> ns in which that pipe of some core was at work, summed over the cores.
-        blocks: (core, start, end) of every block in ns.
+        blocks: (core, start, end) of every block (of every unit of a mixed launch) in ns.
         spans: int64, shape (instructions, 2): start and end of every instruction of the record in ns.
         cores: cores that ran blocks.
     """
@@ -55,19 +57,31 @@ class Schedule:
     Args:
         soc: the chip.
         blocks: blocks of the launch.
-        cores: which cores run them.
+        cores: which cores run them: "AIV", "AIC", or a mixed launch.
     """
 
     def __init__(self, soc: Soc, blocks: int, cores: str = VECTOR_CORE) -> None:
         self._soc = soc
         self._blocks = blocks
-        there = soc.kernel_cores if cores == VECTOR_CORE else soc.matrix_cores
-        self._cores = max(1, min(blocks, there))
+        slots = max(1, min(blocks, at_once(soc, cores)))
+        self._each = 1 + MIXED.get(cores, 0)
+        self._cores = slots * self._each
         self._rates = cost.Rates(soc, self._cores)
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._marks: list[int] = []
-        self._lengths: list[int] = []
+        self._marks: list[tuple[int, int]] = []
+        """(first instruction, unit): from there on they are this unit's."""
+        self._placed: dict[int, tuple[int, int]] = {}
+        """Unit -> (core, cycle at which it begins)."""
+        self._over: dict[int, int] = {}
+        """Unit -> cycle at which it ends."""
+        self._slots = [0] * slots
+        """When each AI core is free again; -1 while units of a group are on it."""
+        self._latest = [0] * slots
+        """When the last unit on each AI core ended."""
+        self._groups: dict[int, tuple[int, int, int]] = {}
+        """Group -> (AI core, cycle at which it begins, units of it that are not over)."""
+        self._unit = -1
         self._busy = [0] * PIPES
         self._begin()
 
@@ -82,16 +96,90 @@ class Schedule:
         self._empty: dict[Buffer, int] = {}
         self._issued: list[list[int]] = [[] for _ in range(PIPES)]
 
-    def start_block(self) -> None:
-        """A block begins on a core of its own."""
-        self._close()
-        self._marks.append(len(self._starts))
+    def start_block(self, unit: Unit) -> None:
+        """A block begins on a core of its own, the first that is free."""
+        self._unit = unit.number
+        self._marks.append((len(self._starts), unit.number))
+        slot, begin, left = self._groups.get(unit.group, (-1, 0, self._each))
+        if slot < 0:
+            free = [when for when in self._slots if when >= 0] or [0]
+            begin = min(free)
+            slot = self._slots.index(begin) if begin in self._slots else 0
+            self._slots[slot] = -1
+            self._groups[unit.group] = (slot, begin, left)
+        inside = 0 if self._each == 1 or unit.kind == CUBE_CORE else 1 + unit.sub
+        self._placed[unit.number] = (slot * self._each + inside, begin)
         self._begin()
         self._put(_S, 0, 0)
 
-    def _close(self) -> None:
-        if self._marks:
-            self._lengths.append(max(self._now, *self._done))
+    def end_block(self, unit: Unit) -> None:
+        """The running block is over; the AI core is free once all of its group are."""
+        slot, begin, left = self._groups[unit.group]
+        self._over[unit.number] = over = begin + max(self._now, *self._done)
+        self._latest[slot] = max(self._latest[slot], over)
+        if left > 1:
+            self._groups[unit.group] = (slot, begin, left - 1)
+        else:
+            self._slots[slot] = self._latest[slot]
+
+    def leave(self) -> tuple[Any, ...]:
+        """The running core stands; another one comes."""
+        return (
+            self._unit,
+            self._now,
+            self._free,
+            self._done,
+            self._busy_until,
+            self._channel,
+            self._flags,
+            self._full,
+            self._empty,
+            self._issued,
+        )
+
+    def enter(self, kept: tuple[Any, ...]) -> None:
+        """Go on with a core that was left."""
+        (
+            self._unit,
+            self._now,
+            self._free,
+            self._done,
+            self._busy_until,
+            self._channel,
+            self._flags,
+            self._full,
+            self._empty,
+            self._issued,
+        ) = kept
+        self._marks.append((len(self._starts), self._unit))
+
+    def tell(self, pipe: int, every: bool) -> int:
+        """A set for other cores, when the pipe (or every one) has done what it was given; gives the cycle."""
+        self._now += cost.ISSUE
+        when = max(self._now, *self._done) if every else max(self._now, self._done[pipe], self._free[pipe])
+        if every:
+            self._now = when
+        self._starts.append(when)
+        self._ends.append(when)
+        return when + self._placed[self._unit][1]
+
+    def hear(self, when: int, latency: int) -> None:
+        """The scalar unit stands until another core's set is here."""
+        self._now += cost.ISSUE
+        until = when - self._placed[self._unit][1] + latency
+        start = self._now
+        self._now = max(start, until)
+        self._starts.append(start)
+        self._ends.append(self._now)
+
+    def here(self) -> int:
+        """The scalar unit's time since the launch's start, in cycles."""
+        return self._now + self._placed[self._unit][1]
+
+    def pause(self) -> None:
+        """The core gives its turn away: nothing that takes time."""
+        self._starts.append(self._now)
+        self._ends.append(self._now)
 
     def _put(self, pipe: int, start: int, end: int) -> None:
         self._starts.append(start)
@@ -264,7 +352,6 @@ class Schedule:
         """The finished timelines; call once, after the last instruction."""
         import numpy as np
 
-        self._close()
         mhz = self._soc.vector_mhz
         launch = cost.launch_ns(self._blocks)
 
@@ -272,14 +359,13 @@ class Schedule:
             return (cycles * 1000 + mhz // 2) // mhz
 
         spans = np.stack([np.array(self._starts, dtype=np.int64), np.array(self._ends, dtype=np.int64)], axis=1)
-        free = [0] * self._cores
-        placed = []
-        bounds = [*self._marks, len(self._starts)]
-        for number, length in enumerate(self._lengths):
-            core = free.index(min(free))
-            spans[bounds[number] : bounds[number + 1]] += free[core]
-            placed.append((core, launch + ns(free[core]), launch + ns(free[core] + length)))
-            free[core] += length
+        bounds = [*(first for first, _ in self._marks), len(self._starts)]
+        for number, (first, unit) in enumerate(self._marks):
+            spans[first : bounds[number + 1]] += self._placed[unit][1]
+        placed = [
+            (core, launch + ns(begin), launch + ns(self._over[unit]))
+            for unit, (core, begin) in sorted(self._placed.items())
+        ]
         busy = {Pipe(pipe).name: ns(cycles) for pipe, cycles in enumerate(self._busy) if cycles}
-        total = launch + ns(max(free))
+        total = launch + ns(max(self._over.values(), default=0))
         return Timing(total, launch, busy, tuple(placed), launch + (spans * 1000 + mhz // 2) // mhz, self._cores)

@@ -20,32 +20,47 @@ class Cell:
     Attributes:
         writer: number of the instruction that wrote it last (-1: nobody).
         writer_pipe: its pipe.
-        readers: pipe -> number of its last read since then.
-        first_reader: number of the first read since then (another block's reads are found by it).
+        writer_core: its core.
+        readers: lane -> number of its last read since then. A lane is a pipe; in global memory, which all cores share,
+            a pipe of a core.
         defined: the bytes hold something the kernel put there.
         owner: the queue buffer that it belongs to.
         atomic: the last write combined with what was there (0: it did not).
+        beside: lane -> number of atomic writes that the last one did not know of; None where there are none.
     """
 
-    __slots__ = ("atomic", "defined", "end", "first_reader", "owner", "readers", "start", "writer", "writer_pipe")
+    __slots__ = (
+        "atomic",
+        "beside",
+        "defined",
+        "end",
+        "owner",
+        "readers",
+        "start",
+        "writer",
+        "writer_core",
+        "writer_pipe",
+    )
 
     def __init__(self, start: int, end: int, defined: bool) -> None:
         self.start = start
         self.end = end
         self.writer = -1
         self.writer_pipe = 0
+        self.writer_core = 0
         self.readers: dict[int, int] = {}
-        self.first_reader = -1
         self.defined = defined
         self.owner: Buffer | None = None
         self.atomic = 0
+        self.beside: dict[int, int] | None = None
 
     def tail(self, at: int) -> Cell:
         """Cut the cell at a byte; the new cell is what lies behind it, with the same history."""
         other = Cell(at, self.end, self.defined)
-        other.writer, other.writer_pipe = self.writer, self.writer_pipe
-        other.readers, other.first_reader = dict(self.readers), self.first_reader
+        other.writer, other.writer_pipe, other.writer_core = self.writer, self.writer_pipe, self.writer_core
+        other.readers = dict(self.readers)
         other.owner, other.atomic = self.owner, self.atomic
+        other.beside = None if self.beside is None else dict(self.beside)
         self.end = at
         return other
 
@@ -102,7 +117,7 @@ class Shadow:
         for cell in cells:
             cell.start = -1
         whole = Cell(start, end, cells[0].defined)
-        whole.writer, whole.writer_pipe = cells[0].writer, cells[0].writer_pipe
+        whole.writer, whole.writer_pipe, whole.writer_core = cells[0].writer, cells[0].writer_pipe, cells[0].writer_core
         whole.owner, whole.atomic = cells[0].owner, cells[0].atomic
         self._cells[first:last] = [whole]
         self._starts[first:last] = [start]

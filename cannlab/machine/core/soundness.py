@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cannlab.machine.core import layout
+from cannlab.machine.core import crossing, layout
 from cannlab.machine.core.access import extents
 from cannlab.machine.core.dtypes import SIZES, unpack
 from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row
-from cannlab.machine.core.pipes import ALL_PIPES, CORES, EVENT_PIPES, GM, MAX_REPEAT, PATHS, VECTOR_CORE, Pipe, Space
+from cannlab.machine.core.pipes import ALL_PIPES, EVENT_PIPES, GM, MAX_REPEAT, PATHS, VECTOR_CORE, Pipe, Space
+from cannlab.machine.core.units import LAYOUTS, Unit, units
 from cannlab.trace.kernel import Instruction, KernelTrace
 
 MOST_BLOCKS = 65535
 _KEYS = {"name": str, "blocks": int, "soc": str, "sync": str, "arguments": list, "scalars": list, "files": list}
-_BLOCK_START = BY_NAME["block_start"].number
+_BLOCK_START, _BLOCK_PAUSE = BY_NAME["block_start"].number, BY_NAME["block_pause"].number
 _FLAGS = {BY_NAME["set_flag"].number: 0, BY_NAME["wait_flag"].number: 1}
 _BARRIER = BY_NAME["pipe_barrier"].number
 _INIT = BY_NAME["queue_init"].number
@@ -38,28 +39,92 @@ def check(trace: KernelTrace) -> None:
     """
     _head(trace)
     _bounds(trace)
-    block = -1
-    blocks = trace.meta["blocks"]
+    every = units(trace.meta["blocks"], trace.meta.get("cores", VECTOR_CORE))
+    turns = _Turns(every, trace.meta["blocks"])
     arguments = len(trace.meta["arguments"])
     files = len(trace.meta["files"])
     for number, instruction in enumerate(trace):
         try:
             if not 0 <= instruction.file <= files:
                 raise Unsound("it names a file that the record does not have")
-            if instruction.op == _BLOCK_START:
-                block += 1
-                if instruction.immediates != (block, blocks) or instruction.core != block or instruction.operands:
-                    raise Unsound(f"block {block} of {blocks} should begin here")
+            if turns.take(instruction):
                 continue
-            if block < 0 or instruction.core != block:
-                raise Unsound(f"it belongs to block {instruction.core}, inside block {block}")
             _instruction(instruction, arguments)
+            if ROWS[instruction.op].kind == Kind.CROSS:
+                _cross(instruction, every[instruction.core], every)
         except Unsound as problem:
             raise Unsound(f"instruction {number}: {problem}") from None
         except (IndexError, KeyError, TypeError, ValueError, OverflowError, ArithmeticError) as problem:
             raise Unsound(f"instruction {number} cannot be read: {type(problem).__name__}: {problem}") from problem
-    if block != blocks - 1:
-        raise Unsound(f"it has {block + 1} blocks, and says {blocks}")
+    turns.end()
+
+
+class _Turns:
+    """Which unit's instructions may come next: units begin in order, and come back only where they paused."""
+
+    def __init__(self, every: tuple[Unit, ...], blocks: int) -> None:
+        self._every, self._blocks = every, blocks
+        self._mixed = len(every) > blocks
+        self._begun = 0
+        self._now = -1
+        self._paused: set[int] = set()
+
+    def take(self, entry: Instruction) -> bool:
+        """True for the beginning of a unit and for a pause, which need no other look."""
+        if entry.op == _BLOCK_START:
+            unit = self._every[self._begun] if self._begun < len(self._every) else None
+            if unit is None:
+                raise Unsound(f"all {len(self._every)} blocks have begun before")
+            wanted = (unit.block, self._blocks, *((unit.number,) if self._mixed else ()))
+            if entry.immediates != wanted or entry.core != unit.number or entry.operands:
+                raise Unsound(f"block {unit.block} of {self._blocks} should begin here")
+            self._begun += 1
+            self._now = unit.number
+            return True
+        if entry.core != self._now:
+            if entry.core not in self._paused:
+                raise Unsound(f"it belongs to block {entry.core}, inside block {self._now}")
+            self._now = entry.core
+        self._paused.discard(self._now)
+        if entry.op == _BLOCK_PAUSE:
+            if entry.immediates or entry.operands or entry.pipe:
+                raise Unsound("a pause has no operands")
+            self._paused.add(self._now)
+            self._now = -1
+            return True
+        return False
+
+    def end(self) -> None:
+        """Everything has begun, and nothing waits."""
+        if self._begun != len(self._every):
+            raise Unsound(f"it has {self._begun} blocks, and says {len(self._every)}")
+        if self._paused:
+            raise Unsound(f"block {min(self._paused)} waits for ever")
+
+
+def _cross(entry: Instruction, unit: Unit, every: tuple[Unit, ...]) -> None:
+    """An instruction between cores says who it is for and where its flags lie as a face does."""
+    imm, op = entry.immediates, entry.op
+    vectors = sum(each.kind == VECTOR_CORE for each in every)
+    if op in (crossing.SET, crossing.WAIT):
+        flag, mode, pipe = imm
+        if not 0 <= flag <= crossing.MOST_FLAG or mode not in crossing.MODES or pipe not in frozenset(Pipe):
+            raise Unsound("there is no such flag between cores")
+    elif op in (crossing.ALL, crossing.ALL_WAIT):
+        if imm:
+            raise Unsound("sync_all has no numbers")
+    elif op in (crossing.IB_SET, crossing.IB_WAIT):
+        block, event = imm
+        if block < 0 or event < 0 or [operand[2] for operand in entry.operands] != [32, 32]:
+            raise Unsound("a flag in global memory has 32 bytes")
+    else:
+        used, block = imm
+        turn = op in (crossing.NOTIFY, crossing.WAIT_PRE)
+        sizes = [32 * vectors, 32 * vectors + (32 if turn else 0)]
+        if not 0 <= used <= (0 if turn else vectors) or block != unit.block or unit.kind != VECTOR_CORE:
+            raise Unsound("it is told in another core's name")
+        if [operand[2] for operand in entry.operands] != sizes:
+            raise Unsound("the workspaces have 32 bytes for each vector core")
 
 
 def _head(trace: KernelTrace) -> None:
@@ -73,7 +138,7 @@ def _head(trace: KernelTrace) -> None:
         raise Unsound(f"it has {meta['blocks']} blocks")
     if meta["sync"] not in ("auto", "strict"):
         raise Unsound(f"its 'sync' is {meta['sync']!r}")
-    if meta.get("cores", VECTOR_CORE) not in CORES:
+    if meta.get("cores", VECTOR_CORE) not in LAYOUTS:
         raise Unsound(f"its 'cores' is {meta['cores']!r}")
     if not all(type(label) is str for label in meta["files"]):
         raise Unsound("its files have no names")
@@ -152,7 +217,9 @@ def _pipe(row: Row, entry: Instruction) -> int:
         if which != ALL_PIPES and which not in frozenset(Pipe):
             raise Unsound(f"there is no pipe {which}")
         return max(which, 0)
-    return int(row.pipe)
+    if row.number == crossing.SET:
+        return entry.immediates[2]
+    return int(Pipe.MTE3) if row.number == crossing.ALL else int(row.pipe)
 
 
 def _exact(row: Row, entry: Instruction) -> None:

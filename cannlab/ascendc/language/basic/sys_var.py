@@ -8,6 +8,7 @@ from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue
 from cannlab.ascendc.lib.placeholders import names_of
+from cannlab.machine.core.pipes import VECTOR_CORE
 
 
 def get_block_idx() -> PlainValue:
@@ -21,21 +22,25 @@ def get_block_num() -> PlainValue:
 
 
 def get_sub_block_idx() -> PlainValue:
-    """Which vector core of a group runs (0 in a vector kernel)."""
-    d.state("get_sub_block_idx")
-    return PlainValue(0, KnownTypes.int64)
+    """Which vector core of its AI core runs (int64); 0 outside mixed kernels."""
+    return PlainValue(d.state("get_sub_block_idx").launch.unit.sub, KnownTypes.int64)
+
+
+def _ratio(name: str) -> tuple[int, bool]:
+    launch = d.state(name).launch
+    mine = [unit.kind for unit in launch.units if unit.group == launch.unit.group]
+    return max(mine.count(VECTOR_CORE), 1), launch.cores == VECTOR_CORE
 
 
 def get_sub_block_num() -> PlainValue:
-    """Vector cores per group (1 in a vector kernel)."""
-    d.state("get_sub_block_num")
-    return PlainValue(1, KnownTypes.int64)
+    """Vector cores per AI core (uint64); 1 outside mixed kernels."""
+    return PlainValue(_ratio("get_sub_block_num")[0], KnownTypes.uint64)
 
 
 def get_task_ratio() -> PlainValue:
-    """Vector cores per cube core of the task (1 in a vector kernel)."""
-    d.state("get_task_ratio")
-    return PlainValue(1, KnownTypes.int64)
+    """Vector cores per cube core of the task (int64), as a vector core sees it; 1 on a cube core."""
+    count, vector = _ratio("get_task_ratio")
+    return PlainValue(count if vector else 1, KnownTypes.int64)
 
 
 def get_data_block_size_in_bytes() -> PlainValue:
