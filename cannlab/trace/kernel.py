@@ -96,8 +96,12 @@ class KernelTrace:
         return len(self.starts)
 
     def __iter__(self) -> Iterator[Instruction]:
+        return self.part(0, len(self.starts))
+
+    def part(self, first: int, last: int) -> Iterator[Instruction]:
+        """The instructions from one number on, up to another."""
         words = self.words
-        for start in self.starts:
+        for start in self.starts[first:last]:
             op, core, pipe, dtype, file, line, n_imm, n_operands = words[start : start + 8]
             first = start + 8
             immediates = tuple(words[first : first + n_imm])

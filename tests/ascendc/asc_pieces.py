@@ -1,6 +1,7 @@
 """Running pieces of kernels on the core, without the front end and without a machine."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +22,10 @@ def run_on_core(
     cores: str = "AIV",
     soc: str | None = None,
 ) -> core.Result:
-    """Call ``body`` with the addresses of the arrays, once per block."""
+    """Call ``body`` with the addresses of the arrays, once per block.
+
+    Whatever comes of it has to come of it too when blocks that go alike are judged once.
+    """
     chip = chips.get(soc) if soc else None
 
     def block(launch):
@@ -32,7 +36,34 @@ def run_on_core(
         finally:
             GlobalBuilder.state = None
 
-    return core.run("piece", block, list(arrays), blocks, soc=chip, sync=sync, cores=cores)
+    def run(apart: bool) -> core.Result | core.KernelFault:
+        try:
+            return core.run("piece", block, list(arrays), blocks, soc=chip, sync=sync, cores=cores, apart=apart)
+        except core.KernelFault as fault:
+            return fault
+
+    found, again = run(False), run(True)
+    same_launch(again, found)
+    if isinstance(found, core.KernelFault):
+        raise found
+    return found
+
+
+def same_launch(result: core.Result | core.KernelFault, other: core.Result | core.KernelFault) -> None:
+    """The two came to the same, in every part."""
+    assert type(result) is type(other), (result, other)
+    if isinstance(result, core.KernelFault) or isinstance(other, core.KernelFault):
+        assert isinstance(result, core.KernelFault)
+        assert isinstance(other, core.KernelFault)
+        assert result.diagnosis == other.diagnosis
+        return
+    assert result.diagnoses == other.diagnoses
+    assert result.warnings == other.warnings
+    for mine, theirs in zip(result.outputs, other.outputs, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(result.timing.spans, other.timing.spans)
+    assert replace(result.timing, spans=other.timing.spans) == other.timing
+    assert list(result.trace) == list(other.trace)
 
 
 def rules(result: core.Result) -> list[str]:

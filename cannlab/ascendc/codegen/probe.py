@@ -49,10 +49,15 @@ class _Memory:
 
 
 class ProbeLaunch:
-    """Takes the calls of the operations and does nothing."""
+    """Takes the calls of the operations and does nothing.
+
+    Attributes:
+        apart: so far the kernel's cores neither wait for each other nor read the time.
+    """
 
     probing = True
     sync = "auto"
+    apart = True
 
     def __init__(self, soc: Soc, blocks: int, cores: str, unit: Unit | None = None) -> None:
         self.soc, self.block, self.blocks = soc, 0, blocks
@@ -65,7 +70,14 @@ class ProbeLaunch:
     def issue(self, *instruction: Any) -> None:
         """Nothing happens."""
 
-    cross = issue
+    def cross(self, *instruction: Any) -> None:
+        """Nobody is waited for."""
+        self.apart = False
+
+    def now_ns(self) -> int:
+        """There is no time yet."""
+        self.apart = False
+        return 0
 
     def load(self, operand: tuple[int, int, int], code: int) -> Any:
         """Some value."""

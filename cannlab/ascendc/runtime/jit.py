@@ -113,8 +113,8 @@ class JITFunction:
         self._text: _Text | None = None
         self._runner: Callable[..., Any] | None = None
         self._prober: Callable[..., Any] | None = None
-        self._checked: dict[tuple[Any, ...], bool] = {}
-        """Specialisations that the front end took, and whether they make automatic tensors."""
+        self._checked: dict[tuple[Any, ...], tuple[bool, bool]] = {}
+        """Specialisations that the front end took: do they make automatic tensors; do their cores run apart?"""
         self._launch_options = LaunchOptions()
 
     @staticmethod
@@ -143,15 +143,16 @@ class JITFunction:
         return self.fn(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> None:
-        body, arrays, scalars, sync, cores = self._prepared(args, kwargs)
+        body, arrays, scalars, sync, cores, apart = self._prepared(args, kwargs)
         with _ONE_AT_A_TIME:
             GlobalBuilder.calls = {}
-            run(self.name, body, arrays, scalars, self._launch_options, sync, cores)
+            run(self.name, body, arrays, scalars, self._launch_options, sync, cores, apart)
 
     def _prepared(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str, str]:
-        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model, cores."""
+    ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str, str, bool]:
+        """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model, cores, and
+        whether these run apart from each other."""
         for name in _LAUNCH:
             if name in self.default_options:
                 raise TypeError(f"got an unexpected keyword argument '{name}'")
@@ -160,7 +161,7 @@ class JITFunction:
         compile_options = CompileOptions(**{name: merged[name] for name in _COMPILE if name in merged})
         bound = self._signature.bind(*args, **kwargs).arguments
         arguments, arrays, scalars, key = self._arguments(bound)
-        automatic = self._compile(arguments, key, compile_options.cores)
+        automatic, apart = self._compile(arguments, key, compile_options.cores)
         runner = self._runner
         assert runner is not None
 
@@ -174,7 +175,7 @@ class JITFunction:
         sync = "auto" if compile_options.auto_sync else "strict"
         if automatic or compile_options.insert_sync:
             sync = "inserted"
-        return body, arrays, scalars, sync, compile_options.cores
+        return body, arrays, scalars, sync, compile_options.cores, apart
 
     def _invoke(self, runner: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Run rewritten code; what it raises is what the front end would say."""
@@ -254,14 +255,16 @@ class JITFunction:
         self._runner = rewrite(self.fn, text.tree, text.first, helpers)
         self._prober = rewrite(self.fn, text.tree, text.first, probe, probe=True)
 
-    def _probe(self, arguments: dict[str, Any], cores: str) -> bool:
+    def _probe(self, arguments: dict[str, Any], cores: str) -> tuple[bool, bool]:
         """Every call once, on a launch that executes nothing: what no overload takes is refused here.
 
-        True when an automatic tensor was made.
+        Gives whether an automatic tensor was made, and whether every call was seen and none makes the cores wait for
+        each other or reads the time.
         """
         assert self._prober is not None
+        launch = probe.ProbeLaunch(chip(), 1, cores)
         with _ONE_AT_A_TIME:
-            state = BlockState(probe.ProbeLaunch(chip(), 1, cores))
+            state = BlockState(launch)
             before, GlobalBuilder.state = GlobalBuilder.state, state
             calls, GlobalBuilder.calls = GlobalBuilder.calls, {}
             try:
@@ -278,20 +281,20 @@ class JITFunction:
             ) as problem:
                 raise self._codegen_error(problem) from problem
             except (probe.Ended, ArithmeticError, LookupError):
-                pass
+                launch.apart = False
             finally:
                 GlobalBuilder.state, GlobalBuilder.calls = before, calls
-        return state.automatic
+        return state.automatic, launch.apart
 
-    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> bool:
+    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> tuple[bool, bool]:
         self._prepare()
         key = (*key, cores)
         if key in self._checked:
             return self._checked[key]
         values = {name: _abstract(value) for name, value in arguments.items()}
         self._visit(values, True, (self.name,))
-        self._checked[key] = automatic = self._probe(arguments, cores)
-        return automatic
+        self._checked[key] = found = self._probe(arguments, cores)
+        return found
 
     def _visit(self, values: dict[str, Value], kernel: bool, active: tuple[str, ...]) -> Value:
         text = self._source()
@@ -361,12 +364,14 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
     """
     if core_num <= 0:
         raise ValueError("Core number should be large than 0")
-    body, arrays, scalars, sync, cores = kernel._prepared(args, kwargs)
+    body, arrays, scalars, sync, cores, apart = kernel._prepared(args, kwargs)
     with _ONE_AT_A_TIME:
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
         there = soc or chip()
-        return core.run(kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores)
+        return core.run(
+            kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores, apart=apart
+        )
 
 
 def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], active: tuple[str, ...]) -> Value | None:

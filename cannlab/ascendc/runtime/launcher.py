@@ -126,6 +126,7 @@ def run(
     options: LaunchOptions,
     sync: str,
     cores: str,
+    apart: bool,
 ) -> Result | None:
     """Copy in, run, copy back; the call is over when everything is done.
 
@@ -137,7 +138,7 @@ def run(
     if options.core_num <= 0:
         raise ValueError("Core number should be large than 0")
     if _detached.into is not None:
-        return _run_detached(_detached.into, name, body, arrays, scalars, options, sync, cores)
+        return _run_detached(_detached.into, name, body, arrays, scalars, options, sync, cores, apart)
     from cannlab.ascendc.lib import runtime as rt
     from cannlab.machine import TaskFault, Work, machine
 
@@ -147,7 +148,9 @@ def run(
     found: list[Diagnosis] = []
     result: Result | None = None
     try:
-        result = core.run(name, body, inputs, options.core_num, soc=chip(), sync=sync, scalars=scalars, cores=cores)
+        result = core.run(
+            name, body, inputs, options.core_num, soc=chip(), sync=sync, scalars=scalars, cores=cores, apart=apart
+        )
         found = result.diagnoses
     except core.KernelFault as fault:
         found = [fault.diagnosis]
@@ -186,10 +189,13 @@ def _run_detached(
     options: LaunchOptions,
     sync: str,
     cores: str,
+    apart: bool,
 ) -> Result:
     inputs = [array.array for array in arrays]
     try:
-        result = core.run(name, body, inputs, options.core_num, soc=into.soc, sync=sync, scalars=scalars, cores=cores)
+        result = core.run(
+            name, body, inputs, options.core_num, soc=into.soc, sync=sync, scalars=scalars, cores=cores, apart=apart
+        )
     except core.KernelFault as fault:
         raise KernelError([fault.diagnosis]) from fault
     if result.diagnoses:

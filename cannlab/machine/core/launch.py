@@ -24,6 +24,7 @@ from cannlab.machine.core.cost import CROSS_FLAG, CROSS_MEMORY, vector_cycles
 from cannlab.machine.core.crossing import MOST_FLAG, MOST_SETS, Crossing, Signal
 from cannlab.machine.core.dtypes import CODES, unpack
 from cannlab.machine.core.faults import KernelFault
+from cannlab.machine.core.fold import Later, Restart, judged
 from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.memory import Memory
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row, type_names
@@ -45,7 +46,7 @@ from cannlab.machine.core.pipes import (
     usable,
 )
 from cannlab.machine.core.queues import MAX_BUFFERS, MAX_LIVE, Buffer, Queue, State
-from cannlab.machine.core.schedule import Schedule, Timing
+from cannlab.machine.core.schedule import Part, Schedule, Timing
 from cannlab.machine.core.turns import Turns
 from cannlab.machine.core.units import LAYOUTS, MIXED, Unit, at_once, units
 from cannlab.soc import soc as chips
@@ -139,9 +140,11 @@ class Launch:
         scalars: plain arguments, for the record only (JSON values).
         data: False leaves the data effects out (for the time alone).
         cores: which cores of a split chip run the blocks: "AIV", "AIC", or both ("MIX_1_1", "MIX_1_2").
+        later: order and time are judged when the launch is over (see fold); not for cores that wait for each other.
 
     Attributes:
         trace, diagnoses, warnings: as in :class:`Result`.
+        disordered: a rule of order was broken.
         units: the cores' runs of the kernel, in the order in which they begin.
         unit: the running one. block: what get_block_idx says there; blocks: how many there are.
         cores: which kind of core is running.
@@ -161,6 +164,7 @@ class Launch:
         scalars: Sequence[Any] = (),
         data: bool = True,
         cores: str = VECTOR_CORE,
+        later: bool = False,
     ) -> None:
         if cores not in LAYOUTS:
             raise ValueError(f"cores are {' or '.join(LAYOUTS)}, not {cores!r}")
@@ -171,13 +175,15 @@ class Launch:
             raise ValueError(f"{self.soc.name} has no separate cube and vector cores: a launch cannot be mixed there")
         self.sync = sync
         self._data = data
+        self._later = later
+        self._given = arguments
         self.blocks = blocks
         self.units = units(blocks, cores)
         self.at_once = at_once(self.soc, cores)
         self.unit = self.units[0]
         self.cores = self.unit.kind
         self.block = -1
-        self.memory = Memory(self.soc, list(arguments))
+        self.memory = Memory(self.soc, list(arguments), data)
         self.trace = KernelTrace(
             {
                 "name": name,
@@ -205,8 +211,14 @@ class Launch:
         self.diagnoses: list[Diagnosis] = []
         self.warnings: list[Diagnosis] = []
         self._told: set[tuple[object, ...]] = set()
-        self._ordering = Ordering(self.memory, self._from_ordering, sync, len(self.units))
-        self._schedule = Schedule(self.soc, blocks, cores)
+        self.disordered = False
+        self.told: list[tuple[int, str, Place | None, dict[str, Any]]] = []
+        """What the face told: before which instruction, the rule, where, and the facts."""
+        self._ordering: Any = Later()
+        self._schedule: Any = self._ordering
+        if not later:
+            self._ordering = Ordering(self.memory, self._from_ordering, sync, len(self.units))
+            self._schedule = Schedule(self.soc, blocks, cores)
         self._limits: dict[int, int] = {}
         self._crossing = Crossing(self.units)
         self.waits: dict[int, tuple[int, tuple[int, ...], tuple[tuple[int, int, int], ...], int]] = {}
@@ -249,6 +261,8 @@ class Launch:
         Raises:
             KernelFault: no core can release this one, or a rule at which the core stops.
         """
+        if self._later:
+            raise Restart
         while not self._crossing.ready(self.unit, op, imm, operands):
             self.waits[self.unit.number] = (op, imm, operands, len(self.trace.starts))
             self.issue(_BLOCK_PAUSE, int(Pipe.S), 0, ())
@@ -382,7 +396,8 @@ class Launch:
 
     def now_ns(self) -> int:
         """Simulated time of the scalar unit since the block's start, in ns."""
-        return self._schedule.now_ns()
+        now: int = self._schedule.now_ns()
+        return now
 
     def load(self, operand: tuple[int, int, int], code: int) -> Any:
         """get_value: the element as a Python number; recorded and timed."""
@@ -436,6 +451,10 @@ class Launch:
         else:
             cycles = 0
             self._judge(number, row, dtype, imm, operands)
+        if self._later:
+            if self._data:
+                row.execute(self.memory, dtype, imm, operands)
+            return
         ordering = self._ordering
         ordering.access(number, row, pipe, dtype, imm, operands)
         if self._data:
@@ -791,6 +810,7 @@ class Launch:
         return Place(self.trace.meta["files"][file - 1], line) if file else None
 
     def _from_ordering(self, rule: str, number: int, others: tuple[tuple[str, int], ...], **facts: Any) -> None:
+        self.disordered = True
         self._tell(rule, number, others, **facts)
 
     def _tell(self, rule: str, number: int, others: tuple[tuple[str, int], ...], **facts: Any) -> None:
@@ -807,6 +827,11 @@ class Launch:
     def warn(self, rule: str, **facts: Any) -> None:
         """A face tells something about the caller's line."""
         where = place_of(sys._getframe(1))
+        self.told.append((len(self.trace.starts), rule, where, facts))
+        self.tell_at(rule, where, facts)
+
+    def tell_at(self, rule: str, where: Place | None, facts: dict[str, Any]) -> None:
+        """What a face tells, at a place that is known."""
         if (rule, where) in self._told or len(self._told) >= _MOST_REPORTS:
             return
         self._told.add((rule, where))
@@ -830,14 +855,43 @@ class Launch:
         self.diagnoses.append(found)
         raise KernelFault(found)
 
-    def finish(self) -> Result:
-        """The launch is over: last checks, time and outputs."""
+    def end(self) -> None:
+        """The launch is over: last checks."""
         self._end_block(len(self.trace.starts))
         for flag, where in self._crossing.left():
             if flag <= MOST_FLAG:
                 self._tell("kernel.cross_flag_leaked", where, (), id=flag)
         self.block = -1
-        return Result(self.memory.outputs(), self.diagnoses, self.warnings, self._schedule.timing(), self.trace)
+
+    def used(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """For each argument that was used the bytes that were only read, and those that were written."""
+        found: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = self._ordering.arguments()
+        return found
+
+    def part(self) -> Part:
+        """The times of a launch of one block, which is over."""
+        found: Part = self._schedule.part()
+        return found
+
+    def finish(self) -> Result:
+        """The launch is over: last checks, time and outputs."""
+        self.end()
+        timing: Timing | None = None
+        if not self._later:
+            timing = self._schedule.timing()
+        else:
+            timing = judged(self, lambda: like(self.trace, self._given, data=False))
+            if timing is None:
+                return self.exactly()
+        return Result(self.memory.outputs(), self.diagnoses, self.warnings, timing, self.trace)
+
+    def exactly(self) -> Result:
+        """The recorded launch once more, judged instruction by instruction.
+
+        Raises:
+            KernelFault: a rule at which the core stops.
+        """
+        return again(like(self.trace, self._given), self.trace, self.told).finish()
 
 
 def run(
@@ -850,16 +904,28 @@ def run(
     sync: str = "auto",
     scalars: Sequence[Any] = (),
     cores: str = VECTOR_CORE,
+    apart: bool = False,
 ) -> Result:
     """Run a kernel on arrays: ``body`` is called once per block (per core of a mixed launch), with the launch at it.
+
+    ``apart``: the kernel's cores neither wait for each other nor read the time, as far as its text tells.
 
     Floating-point warnings of numpy are silenced: on the chip they do not exist.
 
     Raises:
         KernelFault: a rule at which the core stops.
     """
-    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores)
-    Turns(launch, body).run()
+    later = apart and cores not in MIXED
+    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores, later=later)
+    try:
+        Turns(launch, body).run()
+    except Restart:
+        return run(name, body, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores)
+    except KernelFault:
+        if later:
+            # An earlier instruction may be the one at which the core really stops.
+            launch.exactly()
+        raise
     return launch.finish()
 
 
@@ -879,17 +945,38 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
     given = [int(array.nbytes) for array in inputs]
     if wanted != given:
         raise ValueError(f"the record has arguments of {wanted} bytes, the inputs have {given}: give fitting arrays")
-    return again(trace, inputs, True).finish()
+    later = meta.get("cores", VECTOR_CORE) not in MIXED and not _crosses(trace)
+    launch = like(trace, inputs, later=later)
+    try:
+        return again(launch, trace).finish()
+    except KernelFault:
+        if later:
+            launch.exactly()
+        raise
+
+
+def _crosses(trace: KernelTrace) -> bool:
+    """Are there instructions between cores?"""
+    words = np.frombuffer(trace.words, dtype=np.int64)
+    ops = np.unique(words[np.frombuffer(trace.starts, dtype=np.int64)])
+    return any(ROWS[op].kind is _CROSS or op == _BLOCK_PAUSE for op in ops.tolist())
 
 
 def timing(trace: KernelTrace) -> Timing:
     """The simulated time of a record, from the record alone: no inputs, no data effects."""
     empty = [np.zeros(argument["bytes"], dtype=np.uint8) for argument in trace.meta["arguments"]]
-    return again(trace, empty, False).finish().timing
+    return again(like(trace, empty, data=False), trace).finish().timing
 
 
-def again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool, kind: type[Launch] | None = None) -> Launch:
-    """A launch into which all of a record's instructions were fed; it is not finished."""
+def like(
+    trace: KernelTrace,
+    inputs: Sequence[NDArray[Any]],
+    *,
+    data: bool = True,
+    later: bool = False,
+    kind: type[Launch] | None = None,
+) -> Launch:
+    """A launch like the recorded one, at its beginning."""
     meta = trace.meta
     launch = (kind or Launch)(
         meta["name"],
@@ -900,12 +987,23 @@ def again(trace: KernelTrace, inputs: Sequence[NDArray[Any]], data: bool, kind: 
         scalars=meta["scalars"],
         data=data,
         cores=meta.get("cores", VECTOR_CORE),
+        later=later,
     )
     launch.trace.meta.update({key: value for key, value in meta.items() if key != "files"})
     for label in meta["files"]:
         launch._file(label)
+    return launch
+
+
+def again(
+    launch: Launch, trace: KernelTrace, told: Sequence[tuple[int, str, Place | None, dict[str, Any]]] = ()
+) -> Launch:
+    """The record's instructions, on a launch at its beginning; it is not finished. What the face told is told again."""
+    tells = list(reversed(told))
     with np.errstate(all="ignore"):
-        for op, core, pipe, dtype, file, line, imm, operands in trace:
+        for number, (op, core, pipe, dtype, file, line, imm, operands) in enumerate(trace):
+            while tells and tells[-1][0] <= number:
+                launch.tell_at(*tells.pop()[1:])
             if core != launch.unit.number and op != _BLOCK_START:
                 launch.go_on(core)
             launch.apply(op, pipe, dtype, file, line, imm, operands)

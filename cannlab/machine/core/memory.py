@@ -38,16 +38,21 @@ class Memory:
     Args:
         soc: the chip whose capacities count.
         arguments: one array per argument in global memory; its bytes are copied in, C order.
+        data: False: only the sizes count.
 
     Attributes:
         spare: operands that reached into the spare bytes behind an argument, since last asked.
     """
 
-    def __init__(self, soc: Soc, arguments: list[NDArray[Any]]) -> None:
+    def __init__(self, soc: Soc, arguments: list[NDArray[Any]], data: bool = True) -> None:
         self._soc = soc
         self.sizes = [int(array.nbytes) for array in arguments]
         self._buffers: dict[int, NDArray[np.uint8]] = {}
         for number, array in enumerate(arguments):
+            if not data:
+                # Zeros that nobody touches take no memory.
+                self._buffers[number] = np.zeros(array.nbytes + GM_SLACK, dtype=np.uint8)
+                continue
             buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
             buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
             self._buffers[number] = buffer

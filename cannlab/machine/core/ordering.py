@@ -117,6 +117,18 @@ class Ordering:
         for cell in self._cells(operand, None):
             cell.writer, cell.defined, cell.readers = -1, True, {}
 
+    def arguments(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """For each argument that was used the bytes that were only read, and those that were written: (from, to)."""
+        found = {}
+        for number, shadow in self._global.items():
+            read = [(cell.start, cell.end) for cell in shadow._cells if cell.writer < 0 and cell.readers]
+            for (_, offset, size), spans, _, _ in self._reads.get(number, ()):
+                read += [(offset + a, offset + b) for a, b in spans or ((0, size),)]
+            written = [(cell.start, cell.end) for cell in shadow._cells if cell.writer >= 0]
+            if read or written:
+                found[number] = _joined(read), _joined(written)
+        return found
+
     # -- who has finished what ------------------------------------------------------------------------
 
     def snapshot(self, pipe: int) -> list[int]:
@@ -500,3 +512,13 @@ class Ordering:
             at = lanes(place) * SIZES[codes[place]] + operands[place][1]
             bad |= (at >= cell.start) & (at < cell.end)
         return layout.runs(lanes(0)[bad], SIZES[codes[0]])
+
+
+def _joined(spans: list[tuple[int, int]]) -> NDArray[np.int64]:
+    """Spans of bytes, sorted, those that touch or overlap made one; shape (spans, 2)."""
+    whole = np.array(sorted(spans), dtype=np.int64).reshape(-1, 2)
+    if not len(whole):
+        return whole
+    ends = np.maximum.accumulate(whole[:, 1])
+    begins = np.append(True, whole[1:, 0] > ends[:-1])
+    return np.stack([whole[begins, 0], np.append(ends[:-1][begins[1:]], ends[-1])], axis=1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cannlab.machine.core import cost
 from cannlab.machine.core.opcodes import BY_NAME, Kind, Row
@@ -49,6 +49,21 @@ class Timing:
     blocks: tuple[tuple[int, int, int], ...]
     spans: NDArray[np.int64]
     cores: int
+
+
+class Part(NamedTuple):
+    """One block's times by themselves, in cycles since it began.
+
+    Attributes:
+        starts, ends: of its instructions.
+        busy: for each pipe how long it was at work.
+        length: when the block was over.
+    """
+
+    starts: list[int]
+    ends: list[int]
+    busy: list[int]
+    length: int
 
 
 class Schedule:
@@ -121,6 +136,21 @@ class Schedule:
             self._groups[unit.group] = (slot, begin, left - 1)
         else:
             self._slots[slot] = self._latest[slot]
+
+    def part(self) -> Part:
+        """The times of the only block so far, which is over."""
+        ((_, begin),) = self._placed.values()
+        (over,) = self._over.values()
+        return Part(self._starts, self._ends, self._busy, over - begin)
+
+    def take(self, unit: Unit, part: Part) -> None:
+        """A whole block whose times are known."""
+        self.start_block(unit)
+        self._starts += part.starts[1:]
+        self._ends += part.ends[1:]
+        self._busy = [mine + more for mine, more in zip(self._busy, part.busy, strict=True)]
+        self._now = part.length
+        self.end_block(unit)
 
     def leave(self) -> tuple[Any, ...]:
         """The running core stands; another one comes."""
