@@ -33,7 +33,7 @@ class KernelSpan:
 def kernel_spans(trace: KernelTrace) -> list[KernelSpan]:
     """The spans of a launch, from its instruction trace and the machine's time model.
 
-    The trace is replayed on zeros: times depend on the instructions alone. Waiting (flags, barriers) is
+    The trace is replayed on zeros: times depend on the instructions alone. Waiting (flags, barriers, other cores) is
     no work and gives no span.
 
     Raises:
@@ -53,7 +53,7 @@ def kernel_spans(trace: KernelTrace) -> list[KernelSpan]:
         if op not in ROWS:
             raise ValueError(f"operation {op} is not in the table: run the program again with this version")
         row = ROWS[op]
-        if row.kind in (Kind.FLAG, Kind.BARRIER, Kind.BLOCK):
+        if row.kind in (Kind.FLAG, Kind.BARRIER, Kind.BLOCK, Kind.CROSS):
             continue
         start, end = (int(time) for time in timing.spans[number])
         where = "S" if row.kind in (Kind.QUEUE, Kind.SCALAR) else PIPES[pipe]

@@ -552,6 +552,22 @@ def test_waiting_is_paid_once_per_flag_and_memory_is_slower():
     assert time_of(no_barrier) < time_of(flags) <= time_of(hard) < time_of(soft)
 
 
+def test_waiting_is_no_work_in_the_timeline():
+    from cannlab.profiler.kernel_spans import kernel_spans
+
+    groups = 2
+    arrays = [
+        *(np.ones((groups, SIZE, SIZE), "f2") for _ in range(2)),
+        *(zeros((groups, SIZE, SIZE), "f4") for _ in "ab"),
+    ]
+    spans = kernel_spans(emulate(matmul_leaky, groups, *arrays).trace)
+    assert not {span.name for span in spans} & {"cross_core_wait_flag", "cross_core_set_flag", "block_pause"}
+    assert {span.core for span in spans if span.pipe == "M"} == {0, 3}
+    assert {span.core for span in spans if span.pipe == "V"} == {1, 2, 4, 5}
+    product = max(span.end for span in spans if span.pipe == "FIXP" and span.core == 0)
+    assert min(span.start for span in spans if span.pipe == "V" and span.core in (1, 2)) > product
+
+
 def test_kernels_without_waits_start_no_thread(monkeypatch):
     import _thread
 
