@@ -53,7 +53,7 @@ def test_batch_of_eight_against_onnx_runtime(benchmark, model) -> None:
 
 
 def test_two_streams_and_two_models(benchmark, model) -> None:
-    """Two models in two streams: how many cores are busy, processor time by time on the wall (less on a loaded host)."""
+    """Two models in two streams: how many cores are busy: processor time by time on the wall. Less on a loaded host."""
     x = np.random.default_rng(1).standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)
     first = bench_atc.Program(model, x)
     second = bench_atc.Program(model, x, fresh=False)

@@ -70,12 +70,11 @@ class Ahead:
         import numpy as np
 
         self.wait()
-        # As bytes: a NaN equals itself here, and 0 is not -0.
-        same = all(
-            np.array_equal(before.reshape(-1).view(np.uint8), now.reshape(-1).view(np.uint8))
-            for before, now in zip(self._inputs, inputs, strict=True)
-        )
-        return self._results if same else None
+        for one, other in zip(self._inputs, inputs, strict=True):
+            # As bytes: a NaN equals itself here, and 0 is not -0.
+            if not np.array_equal(one.reshape(-1).view(np.uint8), other.reshape(-1).view(np.uint8)):
+                return None
+        return self._results
 
 
 def _wait_for_all() -> None:

@@ -10,6 +10,7 @@ machine's lock, or leave the books of the machine wrong.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import random
 import resource
@@ -70,7 +71,8 @@ class Sequence:
         self.trail: list[str] = []
         self.inside = 0
         self.array = np.full(CANARY * 2 + 5000, 0x5A, np.uint8)
-        self.owned = self.array[CANARY:-CANARY]
+        # No view of the array, whose whole memory would be the program's: this owns what lies between the canaries.
+        self.owned = np.frombuffer((ctypes.c_ubyte * 5000).from_address(self.array.ctypes.data + CANARY), np.uint8)
         self.image = np.zeros((8, 8, 3), np.uint8)
 
     # -- arguments -----------------------------------------------------------------------------------
