@@ -267,7 +267,7 @@ def test_gather_mask_patterns(pattern, keep):
 
     got = apply("gather_mask", np.zeros(128, "float32"), [x], call)
     wanted = x[keep]
-    assert kept == [len(wanted)]
+    assert set(kept) == {len(wanted)}
     same(got[: len(wanted)], wanted)
     assert not got[len(wanted) :].any()
 

@@ -162,6 +162,8 @@ def _judge(trace: KernelTrace, first: int, last: int, launch: Launch) -> tuple[P
             for place, operand in enumerate(operands):
                 if operand[0] >= 0 and row.roles[place] != "r":
                     uses.written(operand[0], imm[row.atomic] if row.atomic >= 0 else 0)
+                if operand[0] >= 0 and row.roles[place] != "w":
+                    uses.read.add(operand[0])
         launch.end()
     except KernelFault:
         return None
@@ -175,11 +177,13 @@ class _Used:
     Attributes:
         spans: argument -> (bytes read only, bytes written), each int64 of shape (spans, 2), sorted.
         how: argument -> the ways in which it is written (0: plainly; else the atomic operation).
+        read: arguments that are read somewhere.
     """
 
     def __init__(self) -> None:
         self.spans: dict[int, tuple[Words, Words]] = {}
         self.how: dict[int, set[int]] = {}
+        self.read: set[int] = set()
 
     def written(self, allocation: int, how: int) -> None:
         """An argument is written."""
@@ -187,7 +191,7 @@ class _Used:
 
 
 def _meet(used: list[tuple[_Used, dict[int, int]]]) -> bool:
-    """Does a block write bytes that another one uses? Atomic writes of one sort do not disturb each other."""
+    """May a block write bytes that another one uses? Atomic writes of one sort do not disturb each other."""
     if len(used) < 2:
         return False
     how: dict[int, set[int]] = {}
@@ -201,6 +205,9 @@ def _meet(used: list[tuple[_Used, dict[int, int]]]) -> bool:
         if len(ways) > 1 or 0 in ways:
             if (writes[1:, 0] < writes[:-1, 1]).any():
                 return True
+        elif any(allocation in uses.read for uses, _ in used):
+            # Written and read by the same block: the spans tell no more whether others come between.
+            return True
         else:
             writes[:, 1] = np.maximum.accumulate(writes[:, 1])
         # Of the writes that begin before a read ends, does one end after it begins?
