@@ -89,7 +89,9 @@ class Unit:
 
     def _names(self, function, tree):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and node.id in function.__globals__:
+            # A parameter of that name hides the program's variable.
+            local = isinstance(node, ast.Name) and node.id in function.__code__.co_varnames
+            if isinstance(node, ast.Name) and not local and node.id in function.__globals__:
                 value = function.__globals__[node.id]
                 if (node.id, id(value)) in self._seen:
                     continue
