@@ -89,7 +89,9 @@ class Unit:
 
     def _names(self, function, tree):
         for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and node.id in function.__globals__:
+            # A parameter of that name hides the program's variable.
+            local = isinstance(node, ast.Name) and node.id in function.__code__.co_varnames
+            if isinstance(node, ast.Name) and not local and node.id in function.__globals__:
                 value = function.__globals__[node.id]
                 if (node.id, id(value)) in self._seen:
                     continue
@@ -217,7 +219,8 @@ def run_notebook(path):
     shell = InteractiveShell()
     for cell in cells:
         if cell["cell_type"] == "code" and "check" not in cell["metadata"].get("tags", []):
-            shell.run_cell("".join(cell["source"]))
+            # Pictures need a notebook's kernel; without this the whole cell, its imports too, would be lost.
+            shell.run_cell("".join(line for line in cell["source"] if not line.startswith("%matplotlib")))
 
 
 def run_script(path):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cannlab.machine.core import cost
+from cannlab.machine.core.channel import Channel
 from cannlab.machine.core.opcodes import BY_NAME, Kind, Row
 from cannlab.machine.core.pipes import ALL_PIPES, CUBE_CORE, EVENT_PIPES, PIPES, VECTOR_CORE, Pipe
 from cannlab.machine.core.queues import Buffer
@@ -105,7 +106,7 @@ class Schedule:
         self._free = [0] * PIPES
         self._done = [0] * PIPES
         self._busy_until = [0] * PIPES
-        self._channel = 0
+        self._channel = Channel()
         self._flags: dict[tuple[int, int], int] = {}
         self._full: dict[Buffer, int] = {}
         self._empty: dict[Buffer, int] = {}
@@ -276,8 +277,7 @@ class Schedule:
             rate, latency = self._rates.local, cost.LOCAL_LATENCY
         moved = start + max(issue, math.ceil(size / rate))
         if operands[0][0] >= 0 or operands[1][0] >= 0:
-            self._channel = max(self._channel, start) + math.ceil(size / self._rates.share)
-            moved = max(moved, self._channel)
+            moved = max(moved, self._channel.take(start, math.ceil(size / self._rates.share), self._now))
         self._free[pipe] = moved
         self._put(pipe, start, moved + latency)
 
@@ -310,8 +310,7 @@ class Schedule:
                 rate, latency = rates.write, cost.WRITE_LATENCY
         moved = start + max(cost.COPY_ISSUE + (rows - 1) * cost.BURST_ISSUE, math.ceil(size / rate))
         if any(operand[0] >= 0 for operand in operands):
-            self._channel = max(self._channel, start) + math.ceil(size / rates.share)
-            moved = max(moved, self._channel)
+            moved = max(moved, self._channel.take(start, math.ceil(size / rates.share), self._now))
         self._free[pipe] = moved
         self._put(pipe, start, moved + latency)
 
