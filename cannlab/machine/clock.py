@@ -118,7 +118,6 @@ class HostThread:
             return self.now, time.clock_gettime_ns(time.pthread_getcpuclockid(self.ident))
         return self.now, 0
 
-
     def runnable(self) -> bool:
         """True if the host says that it only lacks a processor, or waits for a disk (Linux)."""
         python = self._python() if self._python is not None else None
