@@ -29,16 +29,20 @@ _PDEATHSIG, _DUMPABLE = 1, 4
 _DETACH = 2
 _NOSUID, _NODEV, _NOEXEC, _PRIVATE = 2, 4, 8, 0x40000 | 0x4000
 _CAPABILITIES = 0x20080522
-_SCRATCH_MIB, _SCRATCH_FILES = 512, 20_000
+_SCRATCH_FILES = 20_000
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What this machine offers, looked up once before any process is made."""
+    """What this machine offers, looked up once before any process is made.
+
+    ``scratch_mib``: MiB that all files of one answer together may take.
+    """
 
     libc: Any
     filter: seccomp.Filter | str
     landlock: landlock.Landlock | str
+    scratch_mib: int = 512
 
     @classmethod
     def prepare(cls) -> Sandbox:
@@ -78,7 +82,7 @@ class Sandbox:
         """Put a file system of limited size, held in memory, on ``folder``; it goes when the namespace does."""
         if self.libc is None:
             return {"disk": "missing: only on Linux"}
-        size = f"size={_SCRATCH_MIB}m,nr_inodes={_SCRATCH_FILES},mode=0700".encode()
+        size = f"size={self.scratch_mib}m,nr_inodes={_SCRATCH_FILES},mode=0700".encode()
         failed = self.libc.mount(b"none", b"/", None, _PRIVATE, None) or self.libc.mount(
             b"cannlab", folder.encode(), b"tmpfs", _NOSUID | _NODEV | _NOEXEC, size
         )

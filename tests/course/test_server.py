@@ -27,7 +27,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _gone(pid: int, seconds: float = 5.0) -> bool:
+def _gone(pid: int, seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while _alive(pid):
         if time.monotonic() > deadline:

@@ -173,9 +173,9 @@ def test_process_report_times_out_in_simulated_time(acl, m) -> None:
     stream, _ = acl.rt.create_stream()
     acl.rt.subscribe_report(threading.get_ident(), stream)
     before, real = m.thread.now, time.monotonic()
-    assert acl.rt.process_report(5000) == 507012
-    assert m.thread.now - before == pytest.approx(5_000_000_000, rel=1e-4)
-    assert time.monotonic() - real < 1
+    assert acl.rt.process_report(100_000) == 507012
+    assert m.thread.now - before == pytest.approx(100_000_000_000, rel=1e-4)
+    assert time.monotonic() - real < 50
     assert acl.rt.process_report(-1) == 507012
     seen = []
     acl.rt.launch_callback(seen.append, 1, 0, stream)
@@ -242,14 +242,14 @@ def test_a_sleeping_thread_does_not_stop_the_others(acl, m) -> None:
 
     def sleeper() -> None:
         acl_package.rt.get_device_count()
-        go.wait(20)
+        go.wait(120)
 
     thread = threading.Thread(target=sleeper)
     thread.start()
     real = time.monotonic()
     for _ in range(20):
         acl.rt.get_device_count()
-    assert time.monotonic() - real < 2
+    assert time.monotonic() - real < 60
     go.set()
     thread.join()
 

@@ -437,7 +437,8 @@ def _device_value(value: Any, arrays: list[HostArray]) -> Any:
 def _element(name: str) -> DataType:
     if name not in _ELEMENTS:
         raise ValueError(f"Unsupported DataType name: {name}")
-    return DataType(name)
+    known: DataType = getattr(KnownTypes, name)
+    return known
 
 
 def _array(value: Any, name: str, arrays: list[HostArray]) -> GlobalAddress:

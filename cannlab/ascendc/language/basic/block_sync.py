@@ -22,18 +22,21 @@ _PIPES: dict[int, int] = {
 }
 
 
+_SET, _WAIT = d.row("set_flag").number, d.row("wait_flag").number
+_SETS = [int(source) for source, _ in EVENT_PIPES]
+_WAITS = [int(waits) for _, waits in EVENT_PIPES]
+
+
 def set_flag(event: HardEvent, event_id: Any = 0) -> None:
     """The event's first pipe raises the flag when it has done everything before."""
-    state = d.state("set_flag")
     number = int(event)
-    state.launch.issue(d.row("set_flag").number, int(EVENT_PIPES[number][0]), 0, (number, int(raw(event_id))))
+    d.state("set_flag").launch.issue(_SET, _SETS[number], 0, (number, int(raw(event_id))))
 
 
 def wait_flag(event: HardEvent, event_id: Any = 0) -> None:
     """The event's second pipe waits for the flag and lowers it."""
-    state = d.state("wait_flag")
     number = int(event)
-    state.launch.issue(d.row("wait_flag").number, int(EVENT_PIPES[number][1]), 0, (number, int(raw(event_id))))
+    d.state("wait_flag").launch.issue(_WAIT, _WAITS[number], 0, (number, int(raw(event_id))))
 
 
 def pipe_barrier(pipe: PipeID) -> None:

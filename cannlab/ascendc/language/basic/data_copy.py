@@ -49,10 +49,6 @@ def _pipe(name: str, dst: Any, src: Any) -> Pipe:
     return PATHS.get((here, there), Pipe.MTE1)
 
 
-def _tensors(dst: Any, src: Any) -> bool:
-    return isinstance(dst, BaseTensor) and isinstance(src, BaseTensor)
-
-
 def _later(name: str, kwargs: dict[str, Any]) -> None:
     for key in _LATER:
         if key in kwargs:
@@ -93,21 +89,19 @@ _COPY_ROW = d.row("data_copy").number
 
 def _quick(state: BlockState, dst: Any, src: Any, count: int) -> bool:
     """The plain call, between global memory and a local tensor that is long enough; False sends it the long way."""
-    dtype = dst.dtype
-    size = count * dtype.sizeof()
-    if dtype is not src.dtype or size <= 0 or size % BLOCK:
-        return False
     if type(dst) is LocalTensor and type(src) is GlobalTensor:
+        size = count * dst.dtype._bytes
         pipe, local, atomic = _IN.get(dst.space), dst, 0
         operands = ((dst.space, dst.offset, size), (src.allocation, src.offset, size))
     elif type(dst) is GlobalTensor and type(src) is LocalTensor:
+        size = count * src.dtype._bytes
         pipe, local, atomic = _OUT.get(src.space), src, state.atomic
         operands = ((dst.allocation, dst.offset, size), (src.space, src.offset, size))
     else:
         return False
-    if pipe is None or count > local.size:
+    if dst.dtype is not src.dtype or pipe is None or count > local.size or size <= 0 or size % BLOCK:
         return False
-    state.launch.issue(_COPY_ROW, pipe, _PACKED[dtype.name], (1, size, 0, 0, atomic), operands)
+    state.launch.issue(_COPY_ROW, pipe, _PACKED[dst.dtype.name], (1, size, 0, 0, atomic), operands)
     return True
 
 
@@ -122,13 +116,11 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     The bytes of a count are rounded down to a multiple of 32.
     """
     state = d.state("data_copy")
-    if not args and len(kwargs) == 1 and type(kwargs.get("count")) is int and _tensors(dst, src):
-        if _quick(state, dst, src, kwargs["count"]):
-            return
-        number, values = 0, kwargs
-    else:
-        _later("data_copy", kwargs)
-        number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
+    count = kwargs.get("count")
+    if type(count) is int and not args and len(kwargs) == 1 and _quick(state, dst, src, count):
+        return
+    _later("data_copy", kwargs)
+    number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
     if number == 2:
         _rearranged(state, dst, src, values["intri_params"])
         return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cannlab.ascendc.codegen.probe import ProbeLaunch
     from cannlab.machine.core import Launch
+    from cannlab.machine.core.pipes import Space
 
 
 class BlockState:
@@ -25,6 +26,7 @@ class BlockState:
         events: hard event -> ids handed out by alloc_event_id.
         nested: nested jit function's name -> what it was first called with.
         printed: bytes printed so far.
+        spaces: position -> where it lies on the chip, as far as it was asked.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -41,6 +43,7 @@ class BlockState:
         self.pipe: Any = None
         self.events: dict[int, set[int]] = {}
         self.printed = 0
+        self.spaces: dict[int, Space | None] = {}
 
 
 class GlobalBuilder:

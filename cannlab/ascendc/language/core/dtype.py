@@ -50,6 +50,8 @@ class DataType:
         self.name = name
         self.bitwidth = _BITS[name]
         self._int = name.startswith(("int", "uint"))
+        self._signed, self._unsigned = name.startswith("int"), name.startswith("uint")
+        self._float = name.startswith("float")
         self._bytes = (self.bitwidth + 7) // 8
 
     def sizeof(self) -> int:
@@ -62,15 +64,15 @@ class DataType:
 
     def is_signed(self) -> bool:
         """True for a signed integer type."""
-        return self.name.startswith("int")
+        return self._signed
 
     def is_unsigned(self) -> bool:
         """True for an unsigned integer type."""
-        return self.name.startswith("uint")
+        return self._unsigned
 
     def is_float(self) -> bool:
         """True for a floating-point type."""
-        return self.name.startswith("float")
+        return self._float
 
     def is_numeric(self) -> bool:
         """True for a number type."""

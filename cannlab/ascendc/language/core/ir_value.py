@@ -11,6 +11,7 @@ from cannlab.ascendc.language.core.dtype import DataType, KnownTypes, numpy_type
 from cannlab.ascendc.lib.placeholders import names_of
 
 Number = bool | int | float
+_INT32, _HALF = KnownTypes.int32, 1 << 31
 
 
 def _wrap(value: int, dtype: DataType) -> int:
@@ -21,6 +22,8 @@ def _wrap(value: int, dtype: DataType) -> int:
 
 def convert(value: Number, dtype: DataType) -> Number:
     """A Python number as a value of a type: integers wrap, floats are rounded, a float becomes an int by truncation."""
+    if dtype is _INT32 and type(value) is int and -_HALF <= value < _HALF:
+        return value
     if dtype.name in ("int1", "bit"):
         return bool(value)
     if dtype.is_int():
@@ -105,27 +108,53 @@ class PlainValue(IRValue):
         else:
             return NotImplemented
         result = operation(value, self.value) if swapped else operation(self.value, value)
-        made = PlainValue.__new__(PlainValue)
-        made.dtype = kind
-        if kind is KnownTypes.int32 and type(result) is int and -2147483648 <= result <= 2147483647:
-            made.value = result
-        else:
-            made.value = convert(result, kind)
-        return made
+        if kind is _INT32 and type(result) is int and -_HALF <= result < _HALF:
+            return _made(result)
+        return PlainValue(result, kind)
+
+    # Indices are int32 most of the time: their sums, differences and products take the short way when nothing wraps.
+    # (A literal too wide for int32 needs no conversion first: the three agree modulo 2^32.)
 
     def __add__(self, other: Any) -> Any:
+        if self.dtype is _INT32:
+            if type(other) is int:
+                result = self.value + other
+            elif type(other) is PlainValue and other.dtype is _INT32:
+                result = self.value + other.value
+            else:
+                return self._binary(other, _add)
+            if -_HALF <= result < _HALF:
+                return _made(result)
         return self._binary(other, _add)
 
     def __radd__(self, other: Any) -> Any:
         return self._binary(other, _add, True)
 
     def __sub__(self, other: Any) -> Any:
+        if self.dtype is _INT32:
+            if type(other) is int:
+                result = self.value - other
+            elif type(other) is PlainValue and other.dtype is _INT32:
+                result = self.value - other.value
+            else:
+                return self._binary(other, _sub)
+            if -_HALF <= result < _HALF:
+                return _made(result)
         return self._binary(other, _sub)
 
     def __rsub__(self, other: Any) -> Any:
         return self._binary(other, _sub, True)
 
     def __mul__(self, other: Any) -> Any:
+        if self.dtype is _INT32:
+            if type(other) is int:
+                result = self.value * other
+            elif type(other) is PlainValue and other.dtype is _INT32:
+                result = self.value * other.value
+            else:
+                return self._binary(other, _mul)
+            if -_HALF <= result < _HALF:
+                return _made(result)
         return self._binary(other, _mul)
 
     def __rmul__(self, other: Any) -> Any:
@@ -244,6 +273,13 @@ class PlainValue(IRValue):
 
     def __repr__(self) -> str:
         return f"PlainValue({self.value}, {self.dtype})"
+
+
+def _made(value: int) -> PlainValue:
+    """An int32 that is known to fit."""
+    made = PlainValue.__new__(PlainValue)
+    made.dtype, made.value = _INT32, value
+    return made
 
 
 class PassesFailed(RuntimeError):

@@ -49,20 +49,20 @@ def element_bits(value: Any, dtype: DataType) -> int:
 
 
 def start_of(slices: Any) -> Any:
-    """The first element of ``t[i]`` or ``t[i:]``.
+    """The first element of ``t[i]`` or ``t[i:]``, as a Python number.
 
     Raises:
         RuntimeError: an end or a step. TypeError: ``t[:]``.
     """
-    if isinstance(slices, slice):
+    if type(slices) is slice:
         if slices.stop is not None or slices.step is not None:
             raise RuntimeError("Only the start of a slice is supported: t[start:]")
         if slices.start is None:
             raise TypeError("t[:] has no start: use the tensor itself")
-        return slices.start
-    if not isinstance(slices, (int, PlainValue)):
+        slices = slices.start
+    elif not isinstance(slices, (int, PlainValue)):
         raise TypeError(f"an index is an int or a runtime int, got {type(slices).__name__}")
-    return slices
+    return slices.value if type(slices) is PlainValue else slices
 
 
 class BaseTensor(IRValue):
@@ -107,10 +107,9 @@ class GlobalTensor(BaseTensor):
         self.size = int(raw(buffer_size) or 0)
 
     def __getitem__(self, slices: Any) -> GlobalTensor:
-        start = raw(start_of(slices))
-        return self._make(
-            self.allocation, self.offset + start * self.dtype.sizeof(), max(self.size - start, 0), self.dtype
-        )
+        start = start_of(slices)
+        dtype, left = self.dtype, self.size - start
+        return self._make(self.allocation, self.offset + start * dtype._bytes, left if left > 0 else 0, dtype)
 
     def __call__(self, index: Any) -> GlobalTensor:
         return self[index]
@@ -168,12 +167,16 @@ class LocalTensor(BaseTensor):
             dtype = KnownTypes.void
         if not isinstance(dtype, DataType):
             raise TypeError(f"LocalTensor expects a DataType, got {type(dtype).__name__}")
-        if isinstance(pos, (int, PlainValue)) and not isinstance(pos, TPosition):
-            pos, addr = TPosition.VECIN, pos
-        position = TPosition.VECIN if pos is None else pos
-        space = space_of(state.launch.soc, int(raw(position)))
+        if not isinstance(pos, TPosition):
+            if isinstance(pos, (int, PlainValue)):
+                pos, addr = TPosition.VECIN, pos
+            else:
+                pos = TPosition.VECIN if pos is None else TPosition(int(raw(pos)))
+        space = state.spaces.get(pos)
         if space is None:
-            raise ValueError(f"{TPosition(int(raw(position))).name} is not a local position")
+            space = state.spaces[pos] = space_of(state.launch.soc, pos)
+            if space is None:
+                raise ValueError(f"{pos.name} is not a local position")
         self.dtype = dtype
         self.space = int(space)
         self.offset = int(raw(addr))
@@ -181,7 +184,7 @@ class LocalTensor(BaseTensor):
         if not size and dtype.sizeof():
             size = max(capacity(state.launch.soc, space) - self.offset, 0) // dtype.sizeof()
         self.size = size
-        self.position = int(raw(position))
+        self.position = int(pos)
         self.buffer: Buffer | None = None
         self.tag = 0
 
@@ -195,14 +198,9 @@ class LocalTensor(BaseTensor):
         return tensor
 
     def __getitem__(self, slices: Any) -> LocalTensor:
-        start = raw(start_of(slices))
+        start, dtype = start_of(slices), self.dtype
         return self._make(
-            self.dtype,
-            self.space,
-            self.offset + start * self.dtype.sizeof(),
-            self.size - start,
-            self.position,
-            self.buffer,
+            dtype, self.space, self.offset + start * dtype._bytes, self.size - start, self.position, self.buffer
         )
 
     def __call__(self, index: Any) -> LocalTensor:
