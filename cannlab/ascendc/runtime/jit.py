@@ -33,7 +33,7 @@ from cannlab.ascendc.runtime.config import chip
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
 from cannlab.errors.places import label
 from cannlab.machine import core
-from cannlab.machine.core import KernelFault
+from cannlab.machine.core import KernelFault, modes
 
 if TYPE_CHECKING:
     from cannlab.machine.core import Launch, Result
@@ -369,8 +369,19 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
         there = soc or chip()
+        # Its numbers are needed, whatever CANNLAB_KERNEL_DATA says.
+        mode = modes.current()._replace(data=True)
         return core.run(
-            kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores, apart=apart
+            kernel.name,
+            body,
+            inputs,
+            core_num,
+            soc=there,
+            sync=sync,
+            scalars=scalars,
+            cores=cores,
+            apart=apart,
+            mode=mode,
         )
 
 
