@@ -317,6 +317,10 @@ class JITFunction:
                 require_constexpr(value, *allowed, arg_name=name)
                 arguments[name] = constants[name] = ConstExpr.unwrap(value)
                 continue
+            if isinstance(value, TQueBind):
+                arguments[name] = value
+                kinds[name] = type(value).__name__
+                continue
             arguments[name] = passed = value if isinstance(value, _DEVICE) else _passed(value)
             dtype = getattr(passed, "dtype", None)
             kinds[name] = dtype.name if isinstance(dtype, DataType) else type(value).__name__

@@ -78,7 +78,7 @@ _FROM_ZERO = frozenset({crossing.SOFT, _IB_SET, crossing.NOTIFY})
 _MOST_WAITS = 8
 _POOL_RESET = BY_NAME["pool_reset"].number
 _QUEUE, _VECTOR, _SCALAR, _MOVE, _CROSS = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE, Kind.CROSS
-_FIX = Kind.FIX
+_FIX, _FLAG = Kind.FIX, Kind.FLAG
 _MOST_FINE = 16384
 _ALLOCATED, _ENQUEUED, _DEQUEUED = State.ALLOCATED, State.ENQUEUED, State.DEQUEUED
 _SPACE_NAMES = {int(space): space.name for space in Space} | {int(Space.BIAS): "bias table", int(Space.FIXBUF): "FB"}
@@ -181,6 +181,8 @@ class Launch:
         self._later = later
         self._given = arguments
         self.blocks = blocks
+        self._event_ids = min(self.soc.event_ids, *RESERVED_EVENT_IDS)
+        """Ids from 0 on of which nothing is told."""
         self.units = units(blocks, cores)
         self.at_once = at_once(self.soc, cores)
         self.unit = self.units[0]
@@ -439,6 +441,8 @@ class Launch:
         kind = row.kind
         if kind is _QUEUE:
             self._queue(number, op, imm, operands)
+            return
+        if kind is _FLAG and self._later and 0 <= imm[1] < self._event_ids:
             return
         if kind is _VECTOR or (_MOVE < kind < _FIX and operands[0][0] < 0 > operands[-1][0]):
             # Asked once for each form: what lies in local buffers comes again and again.
@@ -710,14 +714,15 @@ class Launch:
             return
         queue = self.queues[imm[0]]
         buffer = queue.buffers[imm[1]]
-        ordering = self._ordering
+        ordering, now = self._ordering, not self._later
         if op == _ALLOC:
             self._live[queue.position] = live = self._live.get(queue.position, 0) + 1
             if live > MAX_LIVE:
                 self._fault("kernel.live_tensors", number, live=live, most=MAX_LIVE)
-            if buffer.empty is not None:
-                ordering.join(queue.produces, buffer.empty)
-            ordering.forget(buffer)
+            if now:
+                if buffer.empty is not None:
+                    ordering.join(queue.produces, buffer.empty)
+                ordering.forget(buffer)
             buffer.state = _ALLOCATED
         elif op == _ENQUE:
             if buffer.state is not _ALLOCATED:
@@ -725,12 +730,14 @@ class Launch:
             queue.waiting.append(buffer)
             if len(queue.waiting) > max(queue.depth, 1):
                 self._tell("kernel.queue_depth", number, (), depth=queue.depth, waiting=len(queue.waiting))
-            buffer.full = ordering.snapshot(queue.produces)
+            if now:
+                buffer.full = ordering.snapshot(queue.produces)
             buffer.state = _ENQUEUED
         elif op == _DEQUE:
             queue.waiting.remove(buffer)
-            assert buffer.full is not None
-            ordering.join(queue.consumes, buffer.full)
+            if now:
+                assert buffer.full is not None
+                ordering.join(queue.consumes, buffer.full)
             buffer.state = _DEQUEUED
         else:
             if buffer.state is State.FREE:
@@ -739,10 +746,12 @@ class Launch:
                 self._tell("kernel.queue_enqueued", number, (("given away at", buffer.since),))
                 queue.waiting.remove(buffer)
             self._live[queue.position] -= 1
-            buffer.empty = ordering.snapshot(queue.consumes)
+            if now:
+                buffer.empty = ordering.snapshot(queue.consumes)
             buffer.state = State.FREE
         buffer.since = number
-        self._schedule.queue(op, buffer)
+        if now:
+            self._schedule.queue(op, buffer)
 
     def _init(self, number: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
         identity, position, produces, consumes, depth, whole = imm
