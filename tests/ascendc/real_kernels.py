@@ -348,24 +348,27 @@ def transpose(x: asc.GlobalAddress, z: asc.GlobalAddress, rows: int, columns: as
 
 @asc.jit
 def embedding(table: asc.GlobalAddress, indices: asc.GlobalAddress, z: asc.GlobalAddress, count: int, width: int):
-    """Rows of a table by their numbers, which the scalar unit reads in global memory."""
+    """Rows of a table by their numbers, which the scalar unit reads in global memory; width is at most 1,024."""
     t_gm = asc.GlobalTensor()
     i_gm = asc.GlobalTensor()
     z_gm = asc.GlobalTensor()
     t_gm.set_global_buffer(table)
     i_gm.set_global_buffer(indices)
     z_gm.set_global_buffer(z)
-    pipe = asc.TPipe()
-    rows = asc.TQueBind(asc.TPosition.VECIN, asc.TPosition.VECOUT, 1)
-    pipe.init_buffer(rows, 2, width * 4)
+    for free in asc.static_range(2):
+        asc.set_flag(asc.HardEvent.MTE3_MTE2, free)
     for at in range(asc.get_block_idx(), count, asc.get_block_num()):
+        turn = at / asc.get_block_num() % 2
+        line = asc.LocalTensor(asc.float32, asc.TPosition.VECIN, turn * 4096, width)
         row = i_gm.get_value(at)
-        a = rows.alloc_tensor(asc.float32)
-        asc.data_copy(a, t_gm[row * width :], count=width)
-        rows.enque(a)
-        a = rows.deque(asc.float32)
-        asc.data_copy(z_gm[at * width :], a, count=width)
-        rows.free_tensor(a)
+        asc.wait_flag(asc.HardEvent.MTE3_MTE2, turn)
+        asc.data_copy(line, t_gm[row * width :], count=width)
+        asc.set_flag(asc.HardEvent.MTE2_MTE3, turn)
+        asc.wait_flag(asc.HardEvent.MTE2_MTE3, turn)
+        asc.data_copy(z_gm[at * width :], line, count=width)
+        asc.set_flag(asc.HardEvent.MTE3_MTE2, turn)
+    for free in asc.static_range(2):
+        asc.wait_flag(asc.HardEvent.MTE3_MTE2, free)
 
 
 @asc.jit
