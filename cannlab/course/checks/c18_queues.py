@@ -540,7 +540,7 @@ PAIRS = Check(
     f"{LESSON}.pairs",
     run=kernel("launch", out="z"),
     draw=draw_pairs,
-    sizes=(2, 3, 12, 17),
+    sizes=(2, 3, 17, 24),
     reference=lambda x, z: x[:-1] + x[1:],
     must=(
         kernel_blocks(1, 1),
@@ -552,9 +552,17 @@ PAIRS = Check(
             do="Keep the second tensor of a turn: it is the first one of the next turn.",
         ),
     ),
-    cost=Cost(1.1),
+    cost=Cost(1.04),
     picture=pipes(),
     misconceptions=(
+        Misconception(
+            "one_buffer",
+            _buffers(1),
+            fault("kernel.queue_empty") & source(r"init_buffer\(rows_in, 1,"),
+            what="with one buffer the kernel stands still.",
+            why="It holds row i and asks for a buffer for row i + 1.",
+            do="Give rows_in more buffers.",
+        ),
         Misconception(
             "never_given_back",
             change("        rows_in.free_tensor(upper)\n        sums_out", "        sums_out"),
@@ -586,14 +594,6 @@ PAIRS = Check(
             what="the rows are one too early.",
             why="Row 0 is in the UB before the loop begins; the first turn must bring row 1.",
             do="Copy row i + 1 in.",
-        ),
-        Misconception(
-            "one_buffer",
-            _buffers(1),
-            fault("kernel.queue_empty") & source(r"init_buffer\(rows_in, 1,"),
-            what="with one buffer the kernel stands still.",
-            why="It holds row i and asks for a buffer for row i + 1.",
-            do="Give rows_in more buffers.",
         ),
         Misconception(
             "twice_and_more_buffers",
