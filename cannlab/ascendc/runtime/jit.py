@@ -33,7 +33,7 @@ from cannlab.ascendc.runtime.config import chip
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
 from cannlab.errors.places import label
 from cannlab.machine import core
-from cannlab.machine.core import KernelFault
+from cannlab.machine.core import KernelFault, modes
 
 if TYPE_CHECKING:
     from cannlab.machine.core import Launch, Result
@@ -317,6 +317,10 @@ class JITFunction:
                 require_constexpr(value, *allowed, arg_name=name)
                 arguments[name] = constants[name] = ConstExpr.unwrap(value)
                 continue
+            if isinstance(value, TQueBind):
+                arguments[name] = value
+                kinds[name] = type(value).__name__
+                continue
             arguments[name] = passed = value if isinstance(value, _DEVICE) else _passed(value)
             dtype = getattr(passed, "dtype", None)
             kinds[name] = dtype.name if isinstance(dtype, DataType) else type(value).__name__
@@ -369,8 +373,19 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
         there = soc or chip()
+        # Its numbers are needed, whatever CANNLAB_KERNEL_DATA says.
+        mode = modes.current()._replace(data=True)
         return core.run(
-            kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores, apart=apart
+            kernel.name,
+            body,
+            inputs,
+            core_num,
+            soc=there,
+            sync=sync,
+            scalars=scalars,
+            cores=cores,
+            apart=apart,
+            mode=mode,
         )
 
 

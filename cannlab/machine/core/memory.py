@@ -38,7 +38,7 @@ class Memory:
     Args:
         soc: the chip whose capacities count.
         arguments: one array per argument in global memory; its bytes are copied in, C order.
-        data: False: only the sizes count.
+        data: False: only the sizes count, and everything reads as 0.
 
     Attributes:
         spare: operands that reached into the spare bytes behind an argument, since last asked.
@@ -46,6 +46,7 @@ class Memory:
 
     def __init__(self, soc: Soc, arguments: list[NDArray[Any]], data: bool = True) -> None:
         self._soc = soc
+        self._poison = POISON if data else 0
         self.sizes = [int(array.nbytes) for array in arguments]
         self._buffers: dict[int, NDArray[np.uint8]] = {}
         for number, array in enumerate(arguments):
@@ -54,7 +55,7 @@ class Memory:
                 self._buffers[number] = np.zeros(array.nbytes + GM_SLACK, dtype=np.uint8)
                 continue
             buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
-            buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
+            buffer[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self._buffers[number] = buffer
         self._spaces = {int(space): capacity(soc, space) for space in Space if capacity(soc, space)}
         self._spare: list[_Local] = []
@@ -79,13 +80,13 @@ class Memory:
         self._dirty: set[int] = set()
 
     def _make(self, space: int) -> NDArray[np.uint8]:
-        made = self._buffers[space] = np.full(self._spaces[space], POISON, dtype=np.uint8)
+        made = self._buffers[space] = np.full(self._spaces[space], self._poison, dtype=np.uint8)
         return made
 
     def start_block(self) -> None:
         """Forget what an earlier block left in the core."""
         for space in {int(Space.UB), *self._dirty} & self._buffers.keys():
-            self._buffers[space][:] = POISON
+            self._buffers[space][:] = self._poison
         self._reset()
 
     def _local(self) -> _Local:

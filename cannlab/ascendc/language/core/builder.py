@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cannlab.ascendc.codegen.probe import ProbeLaunch
     from cannlab.machine.core import Launch
-    from cannlab.machine.core.pipes import Space
 
 
 class BlockState:
@@ -31,7 +30,7 @@ class BlockState:
         auto_floor: lowest byte of the UB that automatic tensors take; None without any.
         workspace: set_sys_workspace's address.
         contexts: set_hccl_context's addresses.
-        spaces: position -> where it lies on the chip, as far as it was asked.
+        spaces: position -> where it lies on the chip, and its number, as far as it was asked.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -53,7 +52,7 @@ class BlockState:
         self.auto_floor: int | None = None
         self.workspace: Any = None
         self.contexts: dict[int, Any] = {}
-        self.spaces: dict[int, Space | None] = {}
+        self.spaces: dict[int, tuple[int, int]] = {}
 
 
 class GlobalBuilder:
