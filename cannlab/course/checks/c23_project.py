@@ -582,8 +582,8 @@ THREADS = Check(
             change(
                 '            ok("acl.rt.set_context", acl.rt.set_context(context))\n',
                 "",
-                '        ok("acl.rt.get_context", ret)\n',
-                '        ok("acl.rt.get_context", ret)\n'
+                "        context, ret = acl.rt.get_context()\n",
+                "        context, ret = acl.rt.get_context()\n"
                 '        ok("acl.rt.set_context", acl.rt.set_context(context))\n',
             ),
             raises("AclError", "107002") & calls("acl.rt.set_context"),
@@ -654,7 +654,7 @@ THREADS = Check(
         ),
         Misconception(
             "padding_returned",
-            change("[: len(images)]\n\n        return", "\n\n        return"),
+            change("host.reshape(dims[0], -1)[: len(images)]", "host.reshape(dims[0], -1)"),
             got(
                 lambda result, om_path, requests: any(
                     len(scores) > len(images) for scores, images in zip(result, requests, strict=True)
@@ -666,7 +666,7 @@ THREADS = Check(
         ),
         Misconception(
             "one_row",
-            change("[: len(images)]\n\n        return", "[:1]\n\n        return"),
+            change("host.reshape(dims[0], -1)[: len(images)]", "host.reshape(dims[0], -1)[:1]"),
             got(
                 lambda result, om_path, requests: (
                     all(len(scores) == 1 for scores in result) and any(len(images) > 1 for images in requests)
