@@ -141,6 +141,8 @@ def judged(launch: Launch, fresh: Callable[[], Launch], order: bool = True) -> T
     starts = np.frombuffer(trace.starts, dtype=np.int64)
     firsts = np.flatnonzero(words[starts + _OP] == _BLOCK_START)
     lasts = np.append(firsts[1:], len(starts))
+    if len(firsts) != len(launch.units):
+        return None
     kinds: list[tuple[_Kind, Part, _Used]] = []
     schedule = Schedule(launch.soc, launch.blocks, trace.meta["cores"])
     used: list[tuple[_Used, dict[int, int]]] = []
