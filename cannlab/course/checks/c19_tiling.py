@@ -184,7 +184,7 @@ PREDICT = Check(
 
 def _warnings(case: CaseRun) -> set[str]:
     """The rules that the machine warned of."""
-    return set() if case.record is None else {fault.rule for fault in case.record.faults}
+    return set() if case.record is None else {str(fault["rule"]) for fault in case.record.faults}
 
 
 def warned(rule: str) -> Sign:
@@ -486,24 +486,24 @@ ANY_LENGTH = Check(
     misconceptions=(
         Misconception(
             "bytes_of_elements",
-            change("DataCopyExtParams(1, count * 2,", "DataCopyExtParams(1, count,"),
-            source(r"DataCopyExtParams\(1, count,"),
+            change("DataCopyExtParams(1, here * 2,", "DataCopyExtParams(1, here,"),
+            source(r"DataCopyExtParams\(1, \w+, 0"),
             what="half of each tile is copied.",
             why="The length in DataCopyExtParams is counted in bytes.",
-            do="Write count * 2.",
+            do="Write here * 2.",
         ),
         Misconception(
             "data_copy_for_all",
             change(
-                "asc.data_copy_pad(a, x_gm[start:], size, asc.DataCopyPadExtParams(asc.float16))",
-                "asc.data_copy(a, x_gm[start:], count=count)",
-                "asc.data_copy_pad(z_gm[start:], c, size)",
-                "asc.data_copy(z_gm[start:], c, count=count)",
+                "asc.data_copy_pad(a, xs[start:], size, asc.DataCopyPadExtParams(asc.float16))",
+                "asc.data_copy(a, xs[start:], count=count)",
+                "asc.data_copy_pad(zs[start:], c, size)",
+                "asc.data_copy(zs[start:], c, count=count)",
             ),
             warned("kernel.tail_lost"),
             what="the tail stays behind.",
             why="data_copy rounds the length down to 32 bytes.",
-            do="Use data_copy_pad with count * 2 bytes for both copies.",
+            do="Use data_copy_pad with here * 2 bytes for both copies.",
         ),
         Misconception(
             "parts_not_aligned",
@@ -527,13 +527,13 @@ ANY_LENGTH = Check(
         Misconception(
             "tile_not_cut",
             change(
-                "        if count > tile:  # mutate: skip the same when equal\n            count = tile\n",
+                "        if here > tile:  # mutate: skip the same when equal\n            here = tile\n",
                 "",
             ),
             fault("kernel.tensor_range") | fault("kernel.buffer_overflow"),
             what="a tile is larger than its buffer.",
-            why="count is everything that is left; a buffer holds tile elements.",
-            do="Cut it: if count > tile: count = tile.",
+            why="here is everything that is left; a buffer holds tile elements.",
+            do="Cut it: if here > tile: here = tile.",
         ),
         Misconception(
             "rest_dropped",
@@ -631,7 +631,7 @@ CROP = Check(
         Misconception(
             "stride_for_gap",
             change("(width - columns) * 4", "width * 4"),
-            fault("kernel.gm_range") | warned("kernel.gm_spare") | source(r"columns \* 4, width \* 4,"),
+            source(r"columns \* 4, width \* 4,"),
             what="the gap is a whole row.",
             why="A gap reaches from the end of a block to the beginning of the next, not from beginning to beginning.",
             do="Subtract the columns of the window: (width - columns) * 4.",
