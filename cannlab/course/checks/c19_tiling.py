@@ -496,9 +496,9 @@ ANY_LENGTH = Check(
             "data_copy_for_all",
             change(
                 "asc.data_copy_pad(a, xs[start:], size, asc.DataCopyPadExtParams(asc.float16))",
-                "asc.data_copy(a, xs[start:], count=count)",
+                "asc.data_copy(a, xs[start:], count=here)",
                 "asc.data_copy_pad(zs[start:], c, size)",
-                "asc.data_copy(zs[start:], c, count=count)",
+                "asc.data_copy(zs[start:], c, count=here)",
             ),
             warned("kernel.tail_lost"),
             what="the tail stays behind.",
