@@ -238,7 +238,20 @@ CLOCK = Check(
     f"{LESSON}.clock",
     run=call("finish"),
     draw=draw_clock,
-    sizes=((1, 1, 1), (2, 1, 1), (9, 1, 2), (9, 2, 1), (12, 1, 1), (12, 2, 2), (15, 3, 2), (15, 2, 3)),
+    sizes=(
+        (1, 1, 1),
+        (2, 1, 1),
+        (9, 1, 2),
+        (9, 2, 1),
+        (12, 1, 1),
+        (12, 2, 2),
+        (15, 3, 2),
+        (15, 2, 3),
+        (3, 5, 5),
+        (4, 3, 1),
+        (4, 1, 4),
+        (5, 4, 3),
+    ),
     reference=finished,
     misconceptions=(
         Misconception(
@@ -327,6 +340,16 @@ CLOCK = Check(
     ),
 )
 
+# -- 3 to 5: kernels with queues ----------------------------------------------------------------------
+
+GIVEN_BACK = require(
+    "given_back",
+    lambda case: case.kernel is not None and case.kernel.counts()["queue_alloc"] == case.kernel.counts()["queue_free"],
+    holds="every tensor is given back",
+    fails="a tensor is never given back",
+    do="Call free_tensor once for every alloc_tensor, also for the last tensor after a loop.",
+)
+
 # -- 3 larger ----------------------------------------------------------------------------------------
 
 
@@ -346,7 +369,7 @@ LARGER = Check(
     must=(
         kernel_blocks(1, 1),
         instructions("pipe_barrier", at_most=0, do="Remove the barrier; deque does the waiting."),
-        overlapping("V", "MTE2", 0.0),
+        GIVEN_BACK,
     ),
     misconceptions=(
         Misconception(
@@ -382,8 +405,10 @@ LARGER = Check(
         Misconception(
             "freed_before_the_max",
             change(
-                "        asc.max(r, p, q, count=2048)\n        x_in.free_tensor(p)\n        y_in.free_tensor(q)\n",
-                "        x_in.free_tensor(p)\n        y_in.free_tensor(q)\n        asc.max(r, p, q, count=2048)\n",
+                "        asc.max(r, p, q, count=2048)",
+                "        x_in.free_tensor(p)\n        y_in.free_tensor(q)\n        asc.max(r, p, q, count=2048)",
+                "        x_in.free_tensor(p)\n        y_in.free_tensor(q)\n        z_out",
+                "        z_out",
             ),
             fault="kernel.queue_freed",
         ),
@@ -544,6 +569,7 @@ PAIRS = Check(
     reference=lambda x, z: x[:-1] + x[1:],
     must=(
         kernel_blocks(1, 1),
+        GIVEN_BACK,
         require(
             "each_row_once",
             lambda case: case.kernel is not None and case.kernel.counts()["data_copy"] <= 2 * len(case.inputs["x"]) - 1,
@@ -567,6 +593,14 @@ PAIRS = Check(
             "never_given_back",
             change("        rows_in.free_tensor(upper)\n        sums_out", "        sums_out"),
             fault="kernel.queue_empty",
+        ),
+        Misconception(
+            "last_kept",
+            change("    rows_in.free_tensor(upper)\n\n\ndef launch", "\n\ndef launch"),
+            unmet("given_back") & source(r"upper = lower"),
+            what="the last tensor is never given back.",
+            why="When the loop is over, the last row is still in your hands; its event would be left for what follows.",
+            do="Call rows_in.free_tensor(upper) after the loop.",
         ),
         Misconception(
             "wrong_one_freed",

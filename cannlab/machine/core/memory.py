@@ -6,6 +6,7 @@ another block can be read. A core that waits for others keeps its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ POISON = 0xFF
 _CACHED_VIEWS = 8192
 
 
-_Local = tuple[dict[int, NDArray[np.uint8]], set[int], dict[tuple[int, int, int, int], NDArray[Any]], tuple[Any, ...]]
+_Local = tuple[dict[int, NDArray[np.uint8]], set[int], dict[tuple[Any, ...], Any], tuple[Any, ...]]
 """A core's own: buffers, which of them were used, views of them, registers."""
 
 
@@ -60,7 +61,7 @@ class Memory:
         self._spaces = {int(space): capacity(soc, space) for space in Space if capacity(soc, space)}
         self._spare: list[_Local] = []
         self._fresh()
-        self._views: dict[tuple[int, int, int, int], NDArray[Any]] = {}
+        self._views: dict[tuple[Any, ...], Any] = {}
         self.spare: list[tuple[int, int, int]] = []
         self._reset()
 
@@ -138,9 +139,19 @@ class Memory:
         """The operand's bytes as elements of a type, writable; OutOfRange when they leave the allocation."""
         allocation, offset, size = operand
         key = (allocation, offset, size, code)
-        found = self._views.get(key)
+        found: NDArray[Any] | None = self._views.get(key)
         if found is None:
             found = self._views[key] = self._new_view(allocation, offset, size, code)
+        return found
+
+    def views(self, key: tuple[Any, ...], make: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
+        """Views of the running core's local buffers, made once: ``key`` is everything that they depend on."""
+        found: list[NDArray[Any]] | None = self._views.get(key)
+        if found is None:
+            found = make()
+            if len(self._views) >= _CACHED_VIEWS:
+                self._views.clear()
+            self._views[key] = found
         return found
 
     def raw(self, operand: tuple[int, int, int]) -> NDArray[np.uint8]:
