@@ -242,10 +242,9 @@ PREDICT = Check(
 
 # -- 2 events ----------------------------------------------------------------------------------------
 
-_WAIT_USED = "            if number >= 2:\n                ok(acl.rt.stream_wait_event(copies, used[k]))\n"
 _RECORD_COPIED = "            ok(acl.rt.record_event(copied[k], copies))\n"
 _WAIT_COPIED = "            ok(acl.rt.stream_wait_event(compute, copied[k]))\n"
-_RECORD_USED = "            ok(acl.rt.record_event(used[k], compute))\n"
+_RECORD_USED = "            ok(acl.rt.record_event(used[k], compute))"
 
 _HOST_WAITS_LAST = require(
     "host_waits_last",
@@ -353,7 +352,7 @@ EVENTS = Check(
         ),
         Misconception(
             "empty_missing",
-            change(_WAIT_USED, "", _RECORD_USED, ""),
+            change("ok(acl.rt.stream_wait_event(copies, used[k]))", "pass", _RECORD_USED, "            pass"),
             unmet("empty") & ~source(r"stream_wait_event\(copies"),
             what="from the third batch on, copies overwrite inputs that the model has not read yet.",
             why="There are two buffers, and the copies run ahead of the models.",
@@ -365,7 +364,7 @@ EVENTS = Check(
                 _RECORD_USED,
                 "",
                 "            ok(acl.mdl.execute_async",
-                _RECORD_USED + "            ok(acl.mdl.execute_async",
+                _RECORD_USED + "\n            ok(acl.mdl.execute_async",
             ),
             source(r"record_event\(used\[k\], compute\)\)\n\s+ok\(acl\.mdl\.execute_async"),
             what="used is recorded in front of the model.",
@@ -399,6 +398,7 @@ CALLBACK = Check(
         ),
         _HOST_WAITS_LAST,
         called("acl.rt.unsubscribe_report", at_most=1),
+        called("acl.util.stop_thread"),
         *_CLEAN,
     ),
     misconceptions=(
@@ -505,7 +505,7 @@ PIPELINE = Check(
         ),
         Misconception(
             "slot_not_waited_for",
-            change("            if len(busy) == 3:\n                take_oldest()\n", ""),
+            change("if len(busy) == 3:", "if False:"),
             fault("memory.host_in_flight"),
             what="a slot was filled again while its batch was still on its way.",
             why="The queued copy reads the pinned memory when it runs, not when it is queued.",
@@ -551,7 +551,7 @@ PIPELINE = Check(
         ),
         Misconception(
             "waits_at_once",
-            change("            if len(busy) == 3:\n", "            if busy:\n"),
+            change("if len(busy) == 3:", "if busy:"),
             slow() & ~source(r"range\([12]\)"),
             what="each batch waits for the one before it.",
             why="The wait stands before the host prepares the next batch, so host and device work in turns.",
@@ -667,7 +667,7 @@ CHAIN = Check(
         ),
         Misconception(
             "slot_not_waited_for",
-            change("            if len(busy) == 3:\n                take_oldest()\n", ""),
+            change("if len(busy) == 3:", "if False:"),
             fault("memory.host_in_flight"),
             what="a slot was filled again while its batch was still on its way.",
             why="The queued copy reads the pinned memory when it runs, not when it is queued.",
@@ -675,7 +675,7 @@ CHAIN = Check(
         ),
         Misconception(
             "in_turns",
-            change("            if len(busy) == 3:\n", "            if busy:\n"),
+            change("if len(busy) == 3:", "if busy:"),
             slow(),
             what="nothing is copied twice, and still host and device work in turns.",
             why="Each batch waits for the one before it; the picture shows the gaps.",
