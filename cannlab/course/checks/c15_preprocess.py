@@ -262,10 +262,14 @@ def accepted(case: CaseRun) -> Fact:
     try:
         made = made_of(case.got, case.inputs["source"], case.inputs["crop"])
     except AtcError as problem:
-        return Fact("accepted", False, f"atc refuses the file: {problem.diagnosis.what.rstrip('.')}", do)
+        # Without the folder, which is another one in every run.
+        reason = problem.diagnosis.what.partition("cannot be read: ")[2] or problem.diagnosis.what
+        return Fact("accepted", False, f"atc refuses the file: {reason.rstrip('.')}", do)
     (height, width), wanted = made.shape[1:], tuple(case.inputs["crop"][2:])
-    text = f"atc accepts the file, and it makes pictures of {height} x {width}"
-    return Fact("accepted", (height, width) == wanted, text, f"The model reads {wanted[0]} x {wanted[1]}.")
+    if (height, width) == wanted:
+        return Fact("accepted", True, "atc accepts the file, and it makes pictures of the model's size", do)
+    text = f"atc accepts the file, but it makes pictures of {height} x {width}"
+    return Fact("accepted", False, text, f"The model reads {wanted[0]} x {wanted[1]}.")
 
 
 def works_as(**ways: Any) -> Sign:
