@@ -800,6 +800,10 @@ _add(201, "block_pause", Kind.BLOCK, Pipe.S, movement.nothing)
 for _number, _name in ((183, "cross_core_set_flag"), (184, "cross_core_wait_flag")):
     _add(_number, _name, Kind.CROSS, Pipe.S, movement.nothing)
 """imm: flag, mode, pipe."""
+for _number, _name in ((203, "message_send"), (204, "message_wait")):
+    _add(_number, _name, Kind.CROSS, Pipe.S, movement.nothing)
+"""Of the Matmul object: requests to the cube core and its answers, in order. imm of a send: unit, whether everything
+before it is done first; of a wait: nothing."""
 _add(185, "sync_all", Kind.CROSS, Pipe.S, movement.nothing)
 """The core has arrived; it is held up by sync_all_wait."""
 _add(186, "sync_all_wait", Kind.CROSS, Pipe.S, movement.nothing)

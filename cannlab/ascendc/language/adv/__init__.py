@@ -1,4 +1,4 @@
-"""asc.adv: composite operations; the Matmul object, softmax and rmsnorm are not emulated yet. Source: pyasc 8."""
+"""asc.adv: composite operations; the Matmul object, normalisation, quantisation, math. Source: pyasc 8."""
 
 from __future__ import annotations
 
@@ -33,11 +33,32 @@ from cannlab.ascendc.language.adv.math import (
     trunc,
     xor,
 )
+from cannlab.ascendc.language.adv.matmul import Matmul, MatmulIterator, MatmulType, MatrixOffset, register_matmul
 from cannlab.ascendc.language.adv.quantization import quant
 from cannlab.ascendc.language.adv.sort import concat, extract
+from cannlab.ascendc.language.adv.tiling import RmsNormTiling, SoftmaxTiling, TCubeTiling
+from cannlab.ascendc.language.adv.types import (
+    MatmulBatchParams,
+    MatmulConfig,
+    MatmulFuncParams,
+    MatmulQuantParams,
+    MatmulShapeParams,
+)
 from cannlab.ascendc.lib.placeholders import missing_names
 
 __all__ = [
+    "Matmul",
+    "MatmulBatchParams",
+    "MatmulConfig",
+    "MatmulFuncParams",
+    "MatmulIterator",
+    "MatmulQuantParams",
+    "MatmulShapeParams",
+    "MatmulType",
+    "MatrixOffset",
+    "RmsNormTiling",
+    "SoftmaxTiling",
+    "TCubeTiling",
     "acos",
     "acosh",
     "asin",
@@ -60,6 +81,7 @@ __all__ = [
     "log",
     "power",
     "quant",
+    "register_matmul",
     "round",
     "sign",
     "sin",
