@@ -32,9 +32,7 @@ class _Rewrite(ast.NodeTransformer):
         self.generic_visit(node)
         item = node.items[0]
         target = item.optional_vars or ast.Name(id=f"__with_{node.lineno}_{node.col_offset}", ctx=ast.Store())
-        made = ast.For(
-            target=target, iter=self._call("turns", [item.context_expr], node), body=node.body, orelse=[]
-        )
+        made = ast.For(target=target, iter=self._call("turns", [item.context_expr], node), body=node.body, orelse=[])
         return ast.fix_missing_locations(ast.copy_location(made, node))
 
     def visit_While(self, node: ast.While) -> ast.AST:

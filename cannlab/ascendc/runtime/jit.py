@@ -311,6 +311,9 @@ class JITFunction:
                 raise self._codegen_error(problem) from problem
             except (probe.Ended, ArithmeticError, LookupError):
                 launch.apart = False
+                if not state.matmul:
+                    # What comes behind was not seen: the kernel's text tells.
+                    state.matmul = state.matmul_scratch = _mentions(self._source().tree, "register_matmul")
             finally:
                 GlobalBuilder.state, GlobalBuilder.calls = before, calls
         return _Seen(state.automatic, launch.apart, state.matmul, state.matmul_scratch)
@@ -418,6 +421,11 @@ def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], ac
             value = _abstract(_runtime(value.value))
         values[name] = value
     return function._visit(values, False, active)
+
+
+def _mentions(tree: ast.AST, name: str) -> bool:
+    """Does a function's text use a name of ``asc``?"""
+    return any(isinstance(node, ast.Attribute) and node.attr == name for node in ast.walk(tree))
 
 
 def _runtime(value: Any) -> Any:

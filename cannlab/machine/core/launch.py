@@ -658,7 +658,9 @@ class Launch:
                 self._from_zero(number, row, imm, operands)
         if not crossing.ready(unit, op, imm, operands):
             raise ValueError(f"instruction {number} passes a wait that no core has released")
-        every = bool(operands) or op == _SYNC_ALL or (op == _SEND and bool(imm[1]))
+        every = bool(operands) or op == _SYNC_ALL
+        if op == _SEND:
+            pipe, every = imm[1], imm[1] == ALL_PIPES
         if every:
             ordering.barrier(ALL_PIPES)
             ordering.last[Pipe.S] = number

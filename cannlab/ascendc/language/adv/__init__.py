@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannlab.ascendc.language.adv.activation import softmax
 from cannlab.ascendc.language.adv.math import (
     acos,
     acosh,
@@ -34,6 +35,7 @@ from cannlab.ascendc.language.adv.math import (
     xor,
 )
 from cannlab.ascendc.language.adv.matmul import Matmul, MatmulIterator, MatmulType, MatrixOffset, register_matmul
+from cannlab.ascendc.language.adv.normalization import rmsnorm
 from cannlab.ascendc.language.adv.quantization import quant
 from cannlab.ascendc.language.adv.sort import concat, extract
 from cannlab.ascendc.language.adv.tiling import RmsNormTiling, SoftmaxTiling, TCubeTiling
@@ -43,6 +45,7 @@ from cannlab.ascendc.language.adv.types import (
     MatmulFuncParams,
     MatmulQuantParams,
     MatmulShapeParams,
+    QuantConfig,
 )
 from cannlab.ascendc.lib.placeholders import missing_names
 
@@ -56,6 +59,7 @@ __all__ = [
     "MatmulShapeParams",
     "MatmulType",
     "MatrixOffset",
+    "QuantConfig",
     "RmsNormTiling",
     "SoftmaxTiling",
     "TCubeTiling",
@@ -82,10 +86,12 @@ __all__ = [
     "power",
     "quant",
     "register_matmul",
+    "rmsnorm",
     "round",
     "sign",
     "sin",
     "sinh",
+    "softmax",
     "tan",
     "tanh",
     "trunc",

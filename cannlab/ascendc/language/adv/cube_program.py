@@ -235,7 +235,9 @@ class Cube:
     def _begin(self, p: Problem) -> None:
         left = tile_bytes(p.base_m, p.step_a * p.base_k, p.a.dtype)
         right = tile_bytes(p.base_n, p.step_b * p.base_k, p.b.dtype)
-        self._left = _Side(self, p.a, True, p.base_m, p.m, p, p.step_a, [self._start + left * s for s in range(p.slots_a)], 0)
+        self._left = _Side(
+            self, p.a, True, p.base_m, p.m, p, p.step_a, [self._start + left * s for s in range(p.slots_a)], 0
+        )
         at = self._start + (0 if p.a.scalar is not None else left * p.slots_a)
         self._right = _Side(self, p.b, False, p.base_n, p.n, p, p.step_b, [at + right * s for s in range(p.slots_b)], 2)
         self._bias_at = at + (0 if p.b.scalar is not None else right * p.slots_b)
@@ -266,7 +268,11 @@ class Cube:
             self._then(HardEvent.MTE1_M, turn)
             # A single row would be read as a plain vector; the second row's sums go nowhere.
             imm = (max(rows, 2), columns, count)
-            three = ((int(Space.L0C), at), (int(Space.L0A), turn * self._zero[0]), (int(Space.L0B), turn * self._zero[1]))
+            three = (
+                (int(Space.L0C), at),
+                (int(Space.L0A), turn * self._zero[0]),
+                (int(Space.L0B), turn * self._zero[1]),
+            )
             if step:
                 self._go("mmad_accumulate", Pipe.M, codes, imm, *three)
             elif p.bias is not None:
@@ -391,15 +397,13 @@ class _Side:
         matrix, size, c0 = self._matrix, self._size, self._c0
         wide, long = self._part(tile, chunk)
         first, first_k = tile * self._base, chunk * self._step * self._base_k
-        rows, columns, row, column = (
-            (long, wide, first_k, first) if self._k_down else (wide, long, first, first_k)
-        )
+        rows, columns, row, column = (long, wide, first_k, first) if self._k_down else (wide, long, first, first_k)
         codes = (self._code, self._code)
         l1 = (int(Space.L1), at)
         if matrix.nz:
             high = up(rows, ROWS)
             source = matrix.offset + (column // c0 * matrix.ld + row) * BLOCK
-            imm = (-(-columns // c0), high * BLOCK, (matrix.ld - high) * BLOCK, 0, 0)
+            imm: tuple[int, ...] = (-(-columns // c0), high * BLOCK, (matrix.ld - high) * BLOCK, 0, 0)
             self._cube._go("data_copy", Pipe.MTE2, codes, imm, l1, (matrix.allocation, source))
             return
         source = matrix.offset + (row * matrix.ld + column) * size
@@ -443,7 +447,9 @@ class _Side:
         long = self._part(tile, chunk)[1]
         if not self._k_down:
             if self._is_left:
-                self._image(at, to, self._high(wide) if not self._matrix.nz else up(wide, ROWS), long, inside, count, wide)
+                self._image(
+                    at, to, self._high(wide) if not self._matrix.nz else up(wide, ROWS), long, inside, count, wide
+                )
             else:
                 self._plain(at, to, wide, inside, count)
         elif not self._is_left and self._size > 1:

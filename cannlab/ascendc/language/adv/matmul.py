@@ -168,7 +168,7 @@ class Matmul(IRValue):
         if t["is_bias"] and self._bias.dtype.name != accumulator(a):
             _missing(f"a bias of {self._bias.dtype.name} (only {accumulator(a)})")
 
-        def stop(what: str, wanted: int, have: int) -> NoReturn:
+        def stop(what: str, wanted: int, have: int) -> None:
             launch.stop("kernel.matmul_tiling", part=what, wanted=wanted, have=have)
 
         for name in ("base_m", "base_n", "base_k", "single_core_m", "single_core_n", "single_core_k", "m", "n", "k_a"):
@@ -210,12 +210,11 @@ class Matmul(IRValue):
         """The tiling of a registered object.
 
         Raises:
-            RuntimeError: there is none.
+            KernelFault: there is none.
         """
-        if not self._registered:
-            raise RuntimeError(f"Matmul.{name}: the object is not registered; call asc.adv.register_matmul first")
-        if self._tiling is None:
-            raise RuntimeError(f"Matmul.{name}: there is no tiling; call init(tiling), or give it to register_matmul")
+        if not self._registered or self._tiling is None:
+            self._state.launch.stop("kernel.matmul_unready", name=name)
+        assert self._tiling is not None
         return self._tiling
 
     def set_org_shape(self, org_m: Any, org_n: Any, org_ka: Any, org_kb: Any = None, org_kc: Any = None) -> None:
@@ -328,10 +327,12 @@ class Matmul(IRValue):
         assert t is not None
         if self._left is None or self._right is None:
             missing = "set_tensor_a" if self._left is None else "set_tensor_b"
-            raise RuntimeError(f"Matmul: {missing} was not called")
+            self._state.launch.stop("kernel.matmul_operand", name=missing)
         m, n, k = self._single
         if min(m, n, k) <= 0:
-            self._state.launch.stop("kernel.matmul_tiling", part=f"this core's part, {m} x {n} x {k},", wanted=1, have=0)
+            self._state.launch.stop(
+                "kernel.matmul_tiling", part=f"this core's part, {m} x {n} x {k},", wanted=1, have=0
+            )
         org_m, org_n, ka, kb, _ = self._org
         a_nz, b_nz = (each.format == CubeFormat.NZ for each in (self._a, self._b))
         left, turned_a = self._left
@@ -376,7 +377,9 @@ class Matmul(IRValue):
             self._hf32,
         )
         if mode_of(accumulator(self._a.dtype.name), self._c.dtype.name, found) is None:
-            self._state.launch.stop("kernel.matmul_quant", source=accumulator(self._a.dtype.name), to=self._c.dtype.name)
+            self._state.launch.stop(
+                "kernel.matmul_quant", source=accumulator(self._a.dtype.name), to=self._c.dtype.name
+            )
         return found
 
     def _matrix(
@@ -417,7 +420,14 @@ class Matmul(IRValue):
         self._state.launch.issue(_BARRIER, 0, 0, (ALL_PIPES,))
 
     def _move(
-        self, tensor: LocalTensor, at: tuple[int, int], size: int, out: bool, offset: int = 0, rows: int = 1, gap: int = 0
+        self,
+        tensor: LocalTensor,
+        at: tuple[int, int],
+        size: int,
+        out: bool,
+        offset: int = 0,
+        rows: int = 1,
+        gap: int = 0,
     ) -> None:
         """Bytes between the UB and global memory: ``rows`` of ``size``, ``gap`` apart in the UB."""
         have = tensor.size * tensor.dtype.sizeof()
@@ -451,7 +461,7 @@ class Matmul(IRValue):
             return
         server = next(each for each in launch.units if each.group == launch.unit.group and each.kind == CUBE_CORE)
         launch.letters.setdefault(server.number, deque()).append((launch.unit.number, launch.line(), jobs))
-        cross(state, "message_send", int(Pipe.S), (server.number, 1))
+        cross(state, "message_send", int(Pipe.S), (server.number, ALL_PIPES))
         self._owed += 1
         if sync:
             self._wait()
@@ -480,6 +490,7 @@ class Matmul(IRValue):
                 return Target(0, 0, tensor.dtype.name, nz, 1, dense, 0)
             ld = up(self._single[0], ROWS) if nz else n
             return Target(*self._scratch(2), tensor.dtype.name, nz, ld, dense, 0)
+        assert isinstance(tensor, GlobalTensor)
         ld = up(m, ROWS) if nz else kc or org_n
         return Target(tensor.allocation, tensor.offset, tensor.dtype.name, nz, ld, dense, number)
 
@@ -496,9 +507,7 @@ class Matmul(IRValue):
         self._ready("iterate_all")
         local = isinstance(tensor, LocalTensor)
         if local and any(each is not None for each in (en_sequential_write, wait_iterate_all, fake_msg)):
-            raise ValueError(
-                "iterate_all to a LocalTensor takes no en_sequential_write, wait_iterate_all and fake_msg"
-            )
+            raise ValueError("iterate_all to a LocalTensor takes no en_sequential_write, wait_iterate_all and fake_msg")
         if wait_iterate_all is not None and bool(raw(wait_iterate_all)) and bool(raw(sync)):
             raise ValueError("iterate_all: wait_iterate_all needs sync=False")
         if fake_msg is not None and bool(raw(fake_msg)):
@@ -575,7 +584,9 @@ class Matmul(IRValue):
             count = up(rows, ROWS) * up(columns, ROWS) if target.nz else rows * columns
             self._move(tensor, self._scratch(2), up(count * size, BLOCK), False)
         elif target.nz or columns * size % BLOCK or problem.n * size % BLOCK:
-            _missing("get_tensor_c into its place in a local tensor, of NZ or of rows that are no multiples of 32 bytes")
+            _missing(
+                "get_tensor_c into its place in a local tensor, of NZ or of rows that are no multiples of 32 bytes"
+            )
         else:
             at = (i * problem.base_m * problem.n + j * problem.base_n) * size
             gap = (problem.n - columns) * size
@@ -719,7 +730,7 @@ def serve(state: BlockState) -> None:
         cube = Cube(launch, line)
         for job in jobs:
             cube.run(*job)
-        cross(state, "message_send", int(Pipe.FIXP), (sender, 0))
+        cross(state, "message_send", int(Pipe.S), (sender, int(Pipe.FIXP)))
 
 
 def dismiss(state: BlockState) -> None:
@@ -729,7 +740,7 @@ def dismiss(state: BlockState) -> None:
         return
     server = next(each for each in launch.units if each.group == launch.unit.group and each.kind == CUBE_CORE)
     launch.letters.setdefault(server.number, deque()).append((launch.unit.number, (0, 0), None))
-    cross(state, "message_send", int(Pipe.S), (server.number, 1))
+    cross(state, "message_send", int(Pipe.S), (server.number, ALL_PIPES))
 
 
 def served(cores: str) -> bool:

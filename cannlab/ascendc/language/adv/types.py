@@ -29,8 +29,13 @@ class _Fields(IRValue):
         unknown = [name for name in kwargs if name not in self._defaults]
         if unknown:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument '{unknown[0]}'")
-        for name, default in self._defaults.items():
-            setattr(self, name, kwargs.get(name, default))
+        self._values = {name: kwargs.get(name, default) for name, default in self._defaults.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'") from None
 
 
 class MatmulConfig(_Fields):
@@ -90,12 +95,16 @@ class MatmulConfig(_Fields):
     }
 
 
+class QuantConfig(_Fields):
+    """Template parameters of quant; hints."""
+
+    _defaults = dict.fromkeys(("calc_count", "offset_count", "scale_count", "work_local_size"), 0)
+
+
 class MatmulShapeParams(_Fields):
     """Shapes for get_mm_config."""
 
-    _defaults = dict.fromkeys(
-        ("single_core_m", "single_core_n", "single_core_k", "basic_m", "basic_n", "basic_k"), 0
-    )
+    _defaults = dict.fromkeys(("single_core_m", "single_core_n", "single_core_k", "basic_m", "basic_n", "basic_k"), 0)
 
 
 class MatmulQuantParams(_Fields):
