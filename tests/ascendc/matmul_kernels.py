@@ -110,7 +110,7 @@ def leaky(
     pipe.init_buffer(out, 1, tiling.base_m * tiling.base_n * 4)
     a_type = asc.adv.MatmulType(GM, ND, asc.float16)
     c_type = asc.adv.MatmulType(UB, ND, asc.float32)
-    mm = asc.adv.Matmul(a_type, a_type, c_type)
+    mm = asc.adv.Matmul(a_type, a_type, c_type, matmul_config=asc.adv.get_mdl_config())
     asc.adv.register_matmul(pipe, workspace, mm)
     mm.init(tiling)
     mm.set_tensor_a(x_gm)
@@ -333,7 +333,8 @@ def filled(
     pipe = asc.TPipe()
     a_type = asc.adv.MatmulType(GM, ND, asc.float16)
     c_type = asc.adv.MatmulType(GM, ND, asc.float32)
-    mm = asc.adv.Matmul(a_type, a_type, c_type)
+    config = asc.adv.get_normal_config()
+    mm = asc.adv.Matmul(a_type, a_type, c_type, matmul_config=config)
     asc.adv.register_matmul(pipe, workspace, mm, tiling)
     if asc.get_block_idx() == 0:
         mm.set_tensor_a(x_gm)

@@ -8,7 +8,7 @@ import cannlab.ascendc as asc
 from cannlab.ascendc.lib import host
 from cannlab.ascendc.runtime import config
 from cannlab.ascendc.runtime.jit import emulate
-from cannlab.machine import core
+from cannlab.machine import core, machine
 from cannlab.machine.core.opcodes import ROWS, Kind
 from cannlab.machine.core.soundness import check
 
@@ -358,3 +358,36 @@ def test_forms_that_are_missing_say_so(form):
 
     with pytest.raises(NotImplementedError, match=form):
         getattr(Matmul, form)(object.__new__(Matmul), *([None] if form == "async_get_tensor_c" else []))
+
+
+def test_configs_have_the_fields_of_their_names():
+    from asc_pieces import run_on_core
+
+    found = {}
+
+    def body(_):
+        found["mdl"] = asc.adv.get_mdl_config(do_mte2_preload=2)
+        found["basic"] = asc.adv.get_basic_config(32, 64, 16, True)
+        found["plain"] = asc.adv.get_mm_config(3, 4)
+        with pytest.raises(RuntimeError, match="No viable candidates"):
+            asc.adv.get_basic_config(32)
+
+    run_on_core(body, np.zeros(8, "f4"))
+    assert (found["mdl"].do_multi_data_load, found["mdl"].do_mte2_preload, found["mdl"].do_norm) == (True, 2, False)
+    assert (found["basic"].basic_m, found["basic"].basic_k, found["basic"].intrinsics_check) == (32, 16, True)
+    assert (found["plain"].do_norm, found["plain"].basic_m) == (True, 0)
+
+
+def test_a_launch_through_the_machine():
+    """The kernel's task is a mixed one; memory that the launch keeps for itself is neither copied nor returned."""
+    m, n, k = 128, 128, 64
+    x, y, z = numbers(1, (m, k), "float16"), numbers(2, (k, n), "float16"), np.zeros((m, n), "f4")
+    leaky[1](x, y, z, WORK.copy(), cut(m, n, k, fix=(32, 64, 32), single_core_m=64))
+    wanted = product(x, y)
+    np.testing.assert_array_equal(z, np.where(wanted < 0, wanted / 2, wanted))
+    record = machine().record
+    assert not record.faults
+    from cannlab.trace import TaskKind
+
+    kinds = [row["kind"] for row in record.tasks.rows()]
+    assert kinds.count(TaskKind.COPY_H2D) == kinds.count(TaskKind.COPY_D2H) == 4

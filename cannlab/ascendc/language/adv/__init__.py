@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from cannlab.ascendc.language.adv.activation import softmax
+from cannlab.ascendc.language.adv.configs import (
+    get_basic_config,
+    get_ib_share_norm_config,
+    get_mdl_config,
+    get_mm_config,
+    get_normal_config,
+    get_special_basic_config,
+    get_special_mdl_config,
+)
 from cannlab.ascendc.language.adv.math import (
     acos,
     acosh,
@@ -81,6 +90,13 @@ __all__ = [
     "extract",
     "floor",
     "frac",
+    "get_basic_config",
+    "get_ib_share_norm_config",
+    "get_mdl_config",
+    "get_mm_config",
+    "get_normal_config",
+    "get_special_basic_config",
+    "get_special_mdl_config",
     "lgamma",
     "log",
     "power",
