@@ -134,7 +134,7 @@ def _path(dump: Mapping[str, Any]) -> Path:
     if len(text) > _LONGEST_PATH:
         raise InvalidDump(f"dump.dump_path is longer than {_LONGEST_PATH} characters")
     path = Path(text)
-    if not path.is_dir():
+    if not os.path.isdir(path):  # Path.is_dir raises for a path that the system cannot look up.
         raise InvalidDump(f"dump.dump_path names {path.name}, which is not a folder")
     if not os.access(path, os.R_OK | os.W_OK):
         raise InvalidDump(f"dump.dump_path names {path.name}, which cannot be written")

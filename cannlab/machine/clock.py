@@ -5,7 +5,8 @@ the caller in simulated time (ties: the thread made first). So shared things are
 two runs of a program with threads give the same record. A program with one thread pays nothing for this.
 
 A thread that does host work which cannot be seen (it sleeps, it waits for a lock) would hold up the others for
-ever; after ``PATIENCE`` seconds of real time without progress it is counted as parked until its next call.
+ever; after ``PATIENCE`` seconds of real time without progress it is counted as parked until its next call. A thread
+that could run and gets no processor (the host is busy) does not count as waiting.
 """
 
 from __future__ import annotations
@@ -116,6 +117,17 @@ class HostThread:
             # Safe only for hooked threads: they cannot end while the caller holds the clock's lock.
             return self.now, time.clock_gettime_ns(time.pthread_getcpuclockid(self.ident))
         return self.now, 0
+
+    def runnable(self) -> bool:
+        """True if the host says that it only lacks a processor, or waits for a disk (Linux)."""
+        python = self._python() if self._python is not None else None
+        if python is None or python.native_id is None:
+            return False
+        try:
+            with open(f"/proc/self/task/{python.native_id}/stat", "rb") as file:
+                return file.read().rpartition(b") ")[2][:1] in b"RD"
+        except OSError:
+            return False
 
 
 class Clock:
@@ -295,7 +307,12 @@ class Clock:
         if seen != other.seen:
             other.seen, other.since = seen, now
             return False
-        return now - max(other.since, began) > PATIENCE
+        if now - max(other.since, began) <= PATIENCE:
+            return False
+        if other.runnable():
+            other.since = now
+            return False
+        return True
 
     def _hopeless(self, thread: HostThread) -> bool:
         """True if every other thread has ended or waits without an end, so that nothing can wake this one."""

@@ -53,9 +53,13 @@ class KernelTrace:
     def words(self) -> array[int]:
         """All instructions as one flat array of int64."""
         if self._new:
-            self._words.fromlist(self._new)
-            self._new.clear()
+            self._flush()
         return self._words
+
+    def _flush(self) -> None:
+        self._words.fromlist(self._new)
+        self._length += len(self._new)
+        self._new.clear()
 
     def add(
         self,
@@ -71,15 +75,19 @@ class KernelTrace:
         """Add an instruction by its parts."""
         # A plain list takes an instruction in a third of the time that an array does; it is emptied now and then.
         new = self._new
-        self.starts.append(self._length)
-        new += (op, core, pipe, dtype, file, line, len(immediates), len(operands))
-        new += immediates
-        for operand in operands:
-            new += operand
-        self._length += 8 + len(immediates) + 3 * len(operands)
+        self.starts.append(self._length + len(new))
+        count = len(operands)
+        if not count:
+            new += (op, core, pipe, dtype, file, line, len(immediates), 0, *immediates)
+        elif count == 2:
+            first, second = operands
+            new += (op, core, pipe, dtype, file, line, len(immediates), 2, *immediates, *first, *second)
+        else:
+            new += (op, core, pipe, dtype, file, line, len(immediates), count, *immediates)
+            for operand in operands:
+                new += operand
         if len(new) > _FLUSH:
-            self._words.fromlist(new)
-            new.clear()
+            self._flush()
 
     def append(self, instruction: Instruction) -> None:
         """Add an instruction."""

@@ -79,4 +79,6 @@ class Table:
         """Replace all rows; ``values`` has shape (rows, columns)."""
         if values.ndim != 2 or values.shape[1] != len(self.columns):
             raise ValueError(f"rows of {self.columns} expected, got shape {values.shape}")
+        import numpy as np
+
         self.cells = bytearray(values.astype(np.int64).tobytes())

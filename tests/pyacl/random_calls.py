@@ -56,6 +56,7 @@ def functions() -> list[Signature]:
 
 
 FUNCTIONS = functions()
+RAISING = ("acl.rt.get_group_info_detail", "acl.util.stop_thread")
 
 
 class Sequence:
@@ -136,6 +137,11 @@ class Sequence:
         try:
             result = found(entry)(*arguments)
         except (TypeError, ValueError, NotEmulatedError):
+            return
+        except RuntimeError:
+            # What the real module raises, too: a channel without callback, a group of which nothing is known.
+            if entry.name not in RAISING and "vdec" not in entry.name and "venc" not in entry.name:
+                raise
             return
         finally:
             self.inside -= 1

@@ -372,6 +372,8 @@ def test_descriptions_of_operators(acl, tmp_path) -> None:
     assert acl.op.start_dump_args(1, str(folder)) == 100000
     folder.mkdir()
     assert acl.op.start_dump_args(2, str(folder)) == 100000
+    for odd in ("ü" * 300, "x" * 5000):
+        assert acl.op.start_dump_args(1, odd) == 100000
     assert acl.op.start_dump_args(1, str(folder)) == 0
     add(acl)
     add(acl)

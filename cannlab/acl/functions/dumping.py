@@ -90,7 +90,8 @@ def start_dump_args(m: Machine, kind: int, path: str) -> int:
     folder = Path(path)
     if kind != _ARGUMENTS:
         raise refuse(m, "runtime.bad_parameter", argument="dump_type", value=kind, allowed="1")
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
+    # os.path, not pathlib: a path that the system cannot even look up is no folder either.
+    if not os.path.isdir(path) or not os.access(path, os.W_OK):
         allowed = "a folder that can be written"
         raise refuse(m, "runtime.bad_parameter", argument="path", value=folder.name, allowed=allowed)
     dumps.dump_state(m).arguments = folder.resolve()

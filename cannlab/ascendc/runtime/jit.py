@@ -34,7 +34,7 @@ from cannlab.ascendc.runtime.config import chip
 from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, Scratch, run
 from cannlab.errors.places import label
 from cannlab.machine import core
-from cannlab.machine.core import KernelFault
+from cannlab.machine.core import KernelFault, modes
 from cannlab.machine.core.pipes import CUBE_CORE
 from cannlab.machine.core.units import MIXED
 
@@ -349,6 +349,10 @@ class JITFunction:
                 require_constexpr(value, *allowed, arg_name=name)
                 arguments[name] = constants[name] = ConstExpr.unwrap(value)
                 continue
+            if isinstance(value, TQueBind):
+                arguments[name] = value
+                kinds[name] = type(value).__name__
+                continue
             arguments[name] = passed = value if isinstance(value, _DEVICE) else _passed(value)
             dtype = getattr(passed, "dtype", None)
             kinds[name] = dtype.name if isinstance(dtype, DataType) else type(value).__name__
@@ -401,8 +405,19 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
         there = soc or chip()
+        # Its numbers are needed, whatever CANNLAB_KERNEL_DATA says.
+        mode = modes.current()._replace(data=True)
         result = core.run(
-            kernel.name, body, inputs, core_num, soc=there, sync=sync, scalars=scalars, cores=cores, apart=apart
+            kernel.name,
+            body,
+            inputs,
+            core_num,
+            soc=there,
+            sync=sync,
+            scalars=scalars,
+            cores=cores,
+            apart=apart,
+            mode=mode,
         )
     own = sum(not isinstance(array, Scratch) for array in arrays)
     return replace(result, outputs=result.outputs[:own])

@@ -186,9 +186,15 @@ def run(
     if code:
         raise RuntimeError(f"Function rtStreamSynchronize returned {code}")
     assert result is not None
-    for array, data in zip(arrays, result.outputs, strict=True):
-        array.copy_back(data)
+    _copy_back(arrays, result)
     return result
+
+
+def _copy_back(arrays: list[HostArray], result: Result) -> None:
+    """What the kernel computed, into its arguments; a launch without data leaves them as they were."""
+    if result.outputs:
+        for array, data in zip(arrays, result.outputs, strict=True):
+            array.copy_back(data)
 
 
 def _run_detached(
@@ -211,8 +217,7 @@ def _run_detached(
         raise KernelError([fault.diagnosis]) from fault
     if result.diagnoses:
         raise KernelError(result.diagnoses)
-    for array, data in zip(arrays, result.outputs, strict=True):
-        array.copy_back(data)
+    _copy_back(arrays, result)
     into.results.append(result)
     return result
 

@@ -106,6 +106,11 @@ _HANDLES = {
     "dataset": ({"acl.mdl.create_dataset"}, {"acl.mdl.destroy_dataset"}),
     "data buffer": ({"acl.create_data_buffer"}, {"acl.destroy_data_buffer"}),
     "tensor description": ({"acl.create_tensor_desc"}, {"acl.destroy_tensor_desc"}),
+    "DVPP channel": ({"acl.media.dvpp_create_channel"}, {"acl.media.dvpp_destroy_channel"}),
+    "channel description": ({"acl.media.dvpp_create_channel_desc"}, {"acl.media.dvpp_destroy_channel_desc"}),
+    "picture description": ({"acl.media.dvpp_create_pic_desc"}, {"acl.media.dvpp_destroy_pic_desc"}),
+    "area": ({"acl.media.dvpp_create_roi_config"}, {"acl.media.dvpp_destroy_roi_config"}),
+    "resize configuration": ({"acl.media.dvpp_create_resize_config"}, {"acl.media.dvpp_destroy_resize_config"}),
 }
 """What a program makes besides memory: the calls that make one, and those that give it back."""
 

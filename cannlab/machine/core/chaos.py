@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cannlab.machine.core.launch import Launch, again, like
+from cannlab.machine.core.launch import Launch, again, like, with_data
 from cannlab.machine.core.opcodes import ROWS, Kind, Row
 from cannlab.machine.core.pipes import PIPES, Pipe
 
@@ -92,6 +92,7 @@ def shuffled(trace: KernelTrace, inputs: Sequence[NDArray[Any]], seed: int) -> l
     Raises:
         ValueError, KernelFault: as replay.
     """
+    with_data(trace)
     launch = again(like(trace, inputs, kind=_Witness), trace)
     assert isinstance(launch, _Witness)
     lanes = launch.lanes

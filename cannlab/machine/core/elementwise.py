@@ -36,7 +36,11 @@ def run(compute: Compute) -> Callable[[Memory, int, tuple[int, ...], Operands], 
             return
         form, extra = imm[:10], imm[10:]
         width = widest(dtype)
-        sizes = tuple(SIZES[code] for code in codes)
+        sizes = tuple([SIZES[code] for code in codes])
+        grids = memory.views((operands, dtype, form), lambda: _grids(memory, codes, form, operands))
+        if grids:
+            compute(grids[0], grids[1:], extra)
+            return
         views = [memory.view(operand, code) for operand, code in zip(operands, codes, strict=True)]
         picks = [layout.indices(size, width, form, place) for place, size in enumerate(sizes)]
         if layout.in_order(width, form, sizes):
@@ -49,6 +53,31 @@ def run(compute: Compute) -> Callable[[Memory, int, tuple[int, ...], Operands], 
             _lanes(compute, views, [pick[number * each : (number + 1) * each] for pick in picks], extra)
 
     return execute
+
+
+def _grids(memory: Memory, codes: tuple[int, ...], form: tuple[int, ...], operands: Operands) -> list[Array]:
+    """The lanes of each operand as one array of repeats, blocks and elements; empty where they make none, or where a
+    result could be read as a source of other lanes."""
+    sizes = tuple([SIZES[code] for code in codes])
+    width = max(sizes)
+    if not layout.in_order(width, form, sizes):
+        return []
+    found: list[Array] = []
+    for place, (operand, code) in enumerate(zip(operands, codes, strict=True)):
+        grid = layout.grid(sizes[place], form, place)
+        if grid is None:
+            return []
+        space, offset, size = operand
+        to, start, length = operands[0]
+        apart = space != to or offset + size <= start or start + length <= offset
+        if not apart and (offset, code, grid) != (start, codes[0], layout.grid(sizes[0], form, 0)):
+            return []
+        shape, strides = grid
+        base = memory.view(operand, code)
+        found.append(np.ndarray(shape, base.dtype, base, 0, strides))
+        if shape != found[0].shape:
+            return []
+    return found
 
 
 def _lanes(compute: Compute, views: list[Array], picks: list[NDArray[np.int64]], extra: Extra) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.opcodes import BY_NAME, ROWS
+from cannlab.machine.core.pipes import PIPES
 from cannlab.machine.core.schedule import Part, Schedule, Timing
 
 if TYPE_CHECKING:
@@ -42,8 +43,17 @@ class Later:
     waited = ()
     _unsettled = ()
 
+    def __init__(self) -> None:
+        self.last = [0] * PIPES
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        # Asked for once: from then on it is there.
+        setattr(self, name, _nothing)
         return _nothing
+
+    def clock(self, pipe: int) -> list[int]:
+        """Nothing is known."""
+        return []
 
     def snapshot(self, pipe: int) -> list[int]:
         """Nothing is known."""
@@ -131,6 +141,8 @@ def judged(launch: Launch, fresh: Callable[[], Launch], order: bool = True) -> T
     starts = np.frombuffer(trace.starts, dtype=np.int64)
     firsts = np.flatnonzero(words[starts + _OP] == _BLOCK_START)
     lasts = np.append(firsts[1:], len(starts))
+    if len(firsts) != len(launch.units):
+        return None
     kinds: list[tuple[_Kind, Part, _Used]] = []
     schedule = Schedule(launch.soc, launch.blocks, trace.meta["cores"])
     used: list[tuple[_Used, dict[int, int]]] = []

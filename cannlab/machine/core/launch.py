@@ -28,6 +28,7 @@ from cannlab.machine.core.faults import KernelFault
 from cannlab.machine.core.fold import Later, Restart, judged
 from cannlab.machine.core.fractals import MAX_EXTENT
 from cannlab.machine.core.memory import Memory
+from cannlab.machine.core.modes import DATA, WHOLE, Mode, current
 from cannlab.machine.core.opcodes import BY_NAME, ROWS, Kind, Row, type_names
 from cannlab.machine.core.ordering import SYNCS, Ordering
 from cannlab.machine.core.pipes import (
@@ -80,6 +81,7 @@ _FROM_ZERO = frozenset({crossing.SOFT, _IB_SET, crossing.NOTIFY})
 _MOST_WAITS = 8
 _POOL_RESET = BY_NAME["pool_reset"].number
 _QUEUE, _VECTOR, _SCALAR, _MOVE, _CROSS = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, Kind.MOVE, Kind.CROSS
+_FIX, _FLAG = Kind.FIX, Kind.FLAG
 _MOST_FINE = 16384
 _ALLOCATED, _ENQUEUED, _DEQUEUED = State.ALLOCATED, State.ENQUEUED, State.DEQUEUED
 _SPACE_NAMES = {int(space): space.name for space in Space} | {int(Space.BIAS): "bias table", int(Space.FIXBUF): "FB"}
@@ -116,7 +118,7 @@ class Result:
     """What a launch came to.
 
     Attributes:
-        outputs: the bytes of every argument in global memory, uint8, in order.
+        outputs: the bytes of every argument in global memory, uint8, in order; empty for a launch without data.
         diagnoses: broken rules, in the order found; empty for a correct kernel.
         warnings: what is worth telling although the launch goes through.
         timing: simulated time.
@@ -141,7 +143,7 @@ class Launch:
         sync: "auto" or "strict": is the compiler's automatic synchronisation assumed? "inserted": the front end puts
             all synchronisation inside a core in itself (automatic tensors).
         scalars: plain arguments, for the record only (JSON values).
-        data: False leaves the data effects out (for the time alone).
+        mode: what is left out: the judgement of the order, the data effects (for the time alone).
         cores: which cores of a split chip run the blocks: "AIV", "AIC", or both ("MIX_1_1", "MIX_1_2").
         later: order and time are judged when the launch is over (see fold); not for cores that wait for each other.
 
@@ -165,7 +167,7 @@ class Launch:
         soc: Soc | None = None,
         sync: str = "auto",
         scalars: Sequence[Any] = (),
-        data: bool = True,
+        mode: Mode = WHOLE,
         cores: str = VECTOR_CORE,
         later: bool = False,
     ) -> None:
@@ -177,16 +179,19 @@ class Launch:
         if cores in MIXED and not self.soc.split:
             raise ValueError(f"{self.soc.name} has no separate cube and vector cores: a launch cannot be mixed there")
         self.sync = sync
-        self._data = data
+        self._mode = mode
+        self._checks, self._data = mode
         self._later = later
         self._given = arguments
         self.blocks = blocks
+        self._event_ids = min(self.soc.event_ids, *RESERVED_EVENT_IDS)
+        """Ids from 0 on of which nothing is told."""
         self.units = units(blocks, cores)
         self.at_once = at_once(self.soc, cores)
         self.unit = self.units[0]
         self.cores = self.unit.kind
         self.block = -1
-        self.memory = Memory(self.soc, list(arguments), data)
+        self.memory = Memory(self.soc, list(arguments), mode.data)
         self.trace = KernelTrace(
             {
                 "name": name,
@@ -200,6 +205,7 @@ class Launch:
                 ],
                 "scalars": list(scalars),
                 "files": [],
+                **mode.said,
             }
         )
         self._files: dict[str, int] = {}
@@ -207,7 +213,7 @@ class Launch:
         self._codes: list[CodeType] = []
         """Keeps the labelled code alive, so that no other gets its identity."""
         self._fine: dict[tuple[Any, ...], int] = {}
-        """Vector instructions that broke no rule of their own, and their cycles."""
+        """Instructions on local buffers that broke no rule of their own, and the cycles of the vector's."""
         self._ways: set[tuple[int, ...]] = set()
         """Operations with the spaces of their operands, found legal."""
         self._by_kind: dict[str, tuple[dict[tuple[Any, ...], int], set[tuple[int, ...]], dict[int, int]]] = {}
@@ -220,7 +226,9 @@ class Launch:
         self._ordering: Any = Later()
         self._schedule: Any = self._ordering
         if not later:
-            self._ordering = Ordering(self.memory, self._from_ordering, sync, len(self.units))
+            # What the automatic synchronisation waits for costs time, so there the order is followed in any case.
+            if mode.checks or sync != "strict":
+                self._ordering = Ordering(self.memory, self._from_ordering, sync, len(self.units))
             self._schedule = Schedule(self.soc, blocks, cores)
         self._limits: dict[int, int] = {}
         self._crossing = Crossing(self.units)
@@ -454,12 +462,15 @@ class Launch:
         if kind is _QUEUE:
             self._queue(number, op, imm, operands)
             return
-        if kind is _VECTOR:
+        if kind is _FLAG and self._later and 0 <= imm[1] < self._event_ids:
+            return
+        if kind is _VECTOR or (_MOVE < kind < _FIX and operands[0][0] < 0 > operands[-1][0]):
+            # Asked once for each form: what lies in local buffers comes again and again.
             key = (op, dtype, imm, operands)
             cycles = self._fine.get(key)
             if cycles is None:
                 fine = self._judge(number, row, dtype, imm, operands)
-                cycles = vector_cycles(row, dtype, imm, operands)
+                cycles = vector_cycles(row, dtype, imm, operands) if kind is _VECTOR else 0
                 if fine and len(self._fine) < _MOST_FINE:
                     self._fine[key] = cycles
         elif kind > _SCALAR:
@@ -470,7 +481,10 @@ class Launch:
             return
         else:
             cycles = 0
-            self._judge(number, row, dtype, imm, operands)
+            if self._checks or kind is not _MOVE:
+                self._judge(number, row, dtype, imm, operands)
+            else:
+                self._within(number, row, operands)
         if self._later:
             if self._data:
                 row.execute(self.memory, dtype, imm, operands)
@@ -482,6 +496,14 @@ class Launch:
             if ordering._unsettled:
                 ordering.settle()
         self._schedule.run(row, pipe, dtype, imm, operands, ordering.waited, cycles)
+
+    def _within(self, number: int, row: Row, operands: tuple[tuple[int, int, int], ...]) -> None:
+        """The bounds of memory alone."""
+        limits = self._limits
+        for allocation, offset, size in operands:
+            limit = limits.get(allocation, 0)
+            if offset < 0 or offset + size > limit:
+                self._outside(number, row, allocation, offset, size, limit)
 
     def _judge(
         self,
@@ -714,14 +736,15 @@ class Launch:
             return
         queue = self.queues[imm[0]]
         buffer = queue.buffers[imm[1]]
-        ordering = self._ordering
+        ordering, now = self._ordering, not self._later
         if op == _ALLOC:
             self._live[queue.position] = live = self._live.get(queue.position, 0) + 1
             if live > MAX_LIVE:
                 self._fault("kernel.live_tensors", number, live=live, most=MAX_LIVE)
-            if buffer.empty is not None:
-                ordering.join(queue.produces, buffer.empty)
-            ordering.forget(buffer)
+            if now:
+                if buffer.empty is not None:
+                    ordering.join(queue.produces, buffer.empty)
+                ordering.forget(buffer)
             buffer.state = _ALLOCATED
         elif op == _ENQUE:
             if buffer.state is not _ALLOCATED:
@@ -729,12 +752,14 @@ class Launch:
             queue.waiting.append(buffer)
             if len(queue.waiting) > max(queue.depth, 1):
                 self._tell("kernel.queue_depth", number, (), depth=queue.depth, waiting=len(queue.waiting))
-            buffer.full = ordering.snapshot(queue.produces)
+            if now:
+                buffer.full = ordering.snapshot(queue.produces)
             buffer.state = _ENQUEUED
         elif op == _DEQUE:
             queue.waiting.remove(buffer)
-            assert buffer.full is not None
-            ordering.join(queue.consumes, buffer.full)
+            if now:
+                assert buffer.full is not None
+                ordering.join(queue.consumes, buffer.full)
             buffer.state = _DEQUEUED
         else:
             if buffer.state is State.FREE:
@@ -743,10 +768,12 @@ class Launch:
                 self._tell("kernel.queue_enqueued", number, (("given away at", buffer.since),))
                 queue.waiting.remove(buffer)
             self._live[queue.position] -= 1
-            buffer.empty = ordering.snapshot(queue.consumes)
+            if now:
+                buffer.empty = ordering.snapshot(queue.consumes)
             buffer.state = State.FREE
         buffer.since = number
-        self._schedule.queue(op, buffer)
+        if now:
+            self._schedule.queue(op, buffer)
 
     def _init(self, number: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
         identity, position, produces, consumes, depth, whole = imm
@@ -837,6 +864,8 @@ class Launch:
 
     def _tell(self, rule: str, number: int, others: tuple[tuple[str, int], ...], **facts: Any) -> None:
         """Add a diagnosis, once per rule and pair of places."""
+        if not self._checks:
+            return
         where = self.place(number)
         places = tuple((part, place) for part, other in others if (place := self.place(other)) is not None)
         key = (rule, where, places)
@@ -902,10 +931,12 @@ class Launch:
         if not self._later:
             timing = self._schedule.timing()
         else:
-            timing = judged(self, lambda: like(self.trace, self._given, data=False))
+            fresh = WHOLE._replace(data=False)
+            timing = judged(self, lambda: like(self.trace, self._given, mode=fresh), order=self._checks)
             if timing is None:
                 return self.exactly()
-        return Result(self.memory.outputs(), self.diagnoses, self.warnings, timing, self.trace)
+        outputs = self.memory.outputs() if self._data else []
+        return Result(outputs, self.diagnoses, self.warnings, timing, self.trace)
 
     def exactly(self) -> Result:
         """The recorded launch once more, judged instruction by instruction.
@@ -913,7 +944,7 @@ class Launch:
         Raises:
             KernelFault: a rule at which the core stops.
         """
-        return again(like(self.trace, self._given), self.trace, self.told).finish()
+        return again(like(self.trace, self._given, mode=self._mode), self.trace, self.told).finish()
 
 
 def run(
@@ -927,22 +958,26 @@ def run(
     scalars: Sequence[Any] = (),
     cores: str = VECTOR_CORE,
     apart: bool = False,
+    mode: Mode | None = None,
 ) -> Result:
     """Run a kernel on arrays: ``body`` is called once per block (per core of a mixed launch), with the launch at it.
 
     ``apart``: the kernel's cores neither wait for each other nor read the time, as far as its text tells.
+    ``mode``: what is left out; by default what the environment asks for.
 
     Floating-point warnings of numpy are silenced: on the chip they do not exist.
 
     Raises:
         KernelFault: a rule at which the core stops.
+        ValueError: the environment asks for a mode that there is not.
     """
+    mode = current() if mode is None else mode
     later = apart and cores not in MIXED
-    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores, later=later)
+    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, mode=mode, cores=cores, later=later)
     try:
         Turns(launch, body).run()
     except Restart:
-        return run(name, body, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores)
+        return run(name, body, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores, mode=mode)
     except KernelFault:
         if later:
             # An earlier instruction may be the one at which the core really stops.
@@ -958,11 +993,14 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
         trace: the record of a launch.
         inputs: one array per argument in global memory, of the sizes that the record names.
 
+    Everything is judged and computed, whatever the live launch left out.
+
     Raises:
-        ValueError: the inputs do not fit the record.
+        ValueError: the inputs do not fit the record, or it was made without data.
         KernelFault: as the live launch.
     """
     meta = trace.meta
+    with_data(trace)
     wanted = [argument["bytes"] for argument in meta["arguments"]]
     given = [int(array.nbytes) for array in inputs]
     if wanted != given:
@@ -977,6 +1015,16 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
         raise
 
 
+def with_data(trace: KernelTrace) -> None:
+    """A launch without data may have gone another way than one with them.
+
+    Raises:
+        ValueError: the record is of one.
+    """
+    if trace.meta.get("data") == "off":
+        raise ValueError(f"the record was made with {DATA}=off: it computes nothing; launch the kernel without")
+
+
 def _crosses(trace: KernelTrace) -> bool:
     """Are there instructions between cores?"""
     words = np.frombuffer(trace.words, dtype=np.int64)
@@ -987,14 +1035,14 @@ def _crosses(trace: KernelTrace) -> bool:
 def timing(trace: KernelTrace) -> Timing:
     """The simulated time of a record, from the record alone: no inputs, no data effects."""
     empty = [np.zeros(argument["bytes"], dtype=np.uint8) for argument in trace.meta["arguments"]]
-    return again(like(trace, empty, data=False), trace).finish().timing
+    return again(like(trace, empty, mode=WHOLE._replace(data=False)), trace).finish().timing
 
 
 def like(
     trace: KernelTrace,
     inputs: Sequence[NDArray[Any]],
     *,
-    data: bool = True,
+    mode: Mode = WHOLE,
     later: bool = False,
     kind: type[Launch] | None = None,
 ) -> Launch:
@@ -1007,11 +1055,11 @@ def like(
         soc=chips.get(meta["soc"]),
         sync=meta["sync"],
         scalars=meta["scalars"],
-        data=data,
+        mode=mode,
         cores=meta.get("cores", VECTOR_CORE),
         later=later,
     )
-    launch.trace.meta.update({key: value for key, value in meta.items() if key != "files"})
+    launch.trace.meta.update({key: value for key, value in meta.items() if key not in ("files", *Mode._fields)})
     for label in meta["files"]:
         launch._file(label)
     return launch

@@ -60,6 +60,20 @@ def place(active: NDArray[np.int64], size: int, blk: int, rep: int) -> NDArray[n
     return np.asarray((active[:, 0] * rep + block * blk) * per_block + inside, dtype=np.int64)
 
 
+@lru_cache(maxsize=4096)
+def grid(size: int, imm: tuple[int, ...], operand: int) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and strides in bytes of an operand's lanes as repeats x blocks x elements, for a mask of the first lanes
+    that fills whole blocks or lies in one; None for another form."""
+    if imm[0] != MASK or not imm[1]:
+        return None
+    bits = (imm[2] & WORD) | ((imm[3] & WORD) << 64)
+    count, per_block = bits.bit_length(), BLOCK // size
+    if bits != (1 << count) - 1 or not count or (count > per_block and count % per_block):
+        return None
+    strides = (imm[7 + operand] * BLOCK, imm[4 + operand] * BLOCK, size)
+    return (imm[1], max(count // per_block, 1), min(count, per_block)), strides
+
+
 def runs(elements: NDArray[Any], size: int) -> Spans:
     """Element numbers as byte spans (start, end), merged where they touch."""
     if not len(elements):

@@ -6,6 +6,7 @@ another block can be read. A core that waits for others keeps its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ POISON = 0xFF
 _CACHED_VIEWS = 8192
 
 
-_Local = tuple[dict[int, NDArray[np.uint8]], set[int], dict[tuple[int, int, int, int], NDArray[Any]], tuple[Any, ...]]
+_Local = tuple[dict[int, NDArray[np.uint8]], set[int], dict[tuple[Any, ...], Any], tuple[Any, ...]]
 """A core's own: buffers, which of them were used, views of them, registers."""
 
 
@@ -38,7 +39,7 @@ class Memory:
     Args:
         soc: the chip whose capacities count.
         arguments: one array per argument in global memory; its bytes are copied in, C order.
-        data: False: only the sizes count.
+        data: False: only the sizes count, and everything reads as 0.
 
     Attributes:
         spare: operands that reached into the spare bytes behind an argument, since last asked.
@@ -46,6 +47,7 @@ class Memory:
 
     def __init__(self, soc: Soc, arguments: list[NDArray[Any]], data: bool = True) -> None:
         self._soc = soc
+        self._poison = POISON if data else 0
         self.sizes = [int(array.nbytes) for array in arguments]
         self._buffers: dict[int, NDArray[np.uint8]] = {}
         for number, array in enumerate(arguments):
@@ -54,12 +56,12 @@ class Memory:
                 self._buffers[number] = np.zeros(array.nbytes + GM_SLACK, dtype=np.uint8)
                 continue
             buffer = np.full(array.nbytes + GM_SLACK, POISON, dtype=np.uint8)
-            buffer[: array.nbytes] = np.frombuffer(np.ascontiguousarray(array).tobytes(), dtype=np.uint8)
+            buffer[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             self._buffers[number] = buffer
         self._spaces = {int(space): capacity(soc, space) for space in Space if capacity(soc, space)}
         self._spare: list[_Local] = []
         self._fresh()
-        self._views: dict[tuple[int, int, int, int], NDArray[Any]] = {}
+        self._views: dict[tuple[Any, ...], Any] = {}
         self.spare: list[tuple[int, int, int]] = []
         self._reset()
 
@@ -79,13 +81,13 @@ class Memory:
         self._dirty: set[int] = set()
 
     def _make(self, space: int) -> NDArray[np.uint8]:
-        made = self._buffers[space] = np.full(self._spaces[space], POISON, dtype=np.uint8)
+        made = self._buffers[space] = np.full(self._spaces[space], self._poison, dtype=np.uint8)
         return made
 
     def start_block(self) -> None:
         """Forget what an earlier block left in the core."""
         for space in {int(Space.UB), *self._dirty} & self._buffers.keys():
-            self._buffers[space][:] = POISON
+            self._buffers[space][:] = self._poison
         self._reset()
 
     def _local(self) -> _Local:
@@ -137,9 +139,19 @@ class Memory:
         """The operand's bytes as elements of a type, writable; OutOfRange when they leave the allocation."""
         allocation, offset, size = operand
         key = (allocation, offset, size, code)
-        found = self._views.get(key)
+        found: NDArray[Any] | None = self._views.get(key)
         if found is None:
             found = self._views[key] = self._new_view(allocation, offset, size, code)
+        return found
+
+    def views(self, key: tuple[Any, ...], make: Callable[[], list[NDArray[Any]]]) -> list[NDArray[Any]]:
+        """Views of the running core's local buffers, made once: ``key`` is everything that they depend on."""
+        found: list[NDArray[Any]] | None = self._views.get(key)
+        if found is None:
+            found = make()
+            if len(self._views) >= _CACHED_VIEWS:
+                self._views.clear()
+            self._views[key] = found
         return found
 
     def raw(self, operand: tuple[int, int, int]) -> NDArray[np.uint8]:

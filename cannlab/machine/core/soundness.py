@@ -149,6 +149,8 @@ def _head(trace: KernelTrace) -> None:
         raise Unsound(f"its 'sync' is {meta['sync']!r}")
     if meta.get("cores", VECTOR_CORE) not in LAYOUTS:
         raise Unsound(f"its 'cores' is {meta['cores']!r}")
+    if meta.get("data", "on") != "on":
+        raise Unsound("it was made without data (CANNLAB_KERNEL_DATA=off), so it computes nothing")
     if not all(type(label) is str for label in meta["files"]):
         raise Unsound("its files have no names")
     for argument in meta["arguments"]:

@@ -32,20 +32,20 @@ _WAITS = [int(waits) for _, waits in EVENT_PIPES]
 
 def set_flag(event: HardEvent, event_id: Any = 0) -> None:
     """The event's first pipe raises the flag when it has done everything before."""
-    state = d.state("set_flag")
-    if state.launch.sync == "inserted":
+    launch = d.state("set_flag").launch
+    if launch.sync == "inserted":
         return
-    number = int(event)
-    state.launch.issue(_SET, _SETS[number], 0, (number, int(raw(event_id))))
+    number = event._value_ if type(event) is HardEvent else int(event)
+    launch.issue(_SET, _SETS[number], 0, (number, event_id if type(event_id) is int else int(raw(event_id))))
 
 
 def wait_flag(event: HardEvent, event_id: Any = 0) -> None:
     """The event's second pipe waits for the flag and lowers it."""
-    state = d.state("wait_flag")
-    if state.launch.sync == "inserted":
+    launch = d.state("wait_flag").launch
+    if launch.sync == "inserted":
         return
-    number = int(event)
-    state.launch.issue(_WAIT, _WAITS[number], 0, (number, int(raw(event_id))))
+    number = event._value_ if type(event) is HardEvent else int(event)
+    launch.issue(_WAIT, _WAITS[number], 0, (number, event_id if type(event_id) is int else int(raw(event_id))))
 
 
 def pipe_barrier(pipe: PipeID) -> None:

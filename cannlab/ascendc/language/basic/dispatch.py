@@ -19,6 +19,7 @@ from cannlab.machine.core.layout import signed as signed
 from cannlab.machine.core.opcodes import BY_NAME, Row
 
 Test = Callable[[Any], bool]
+_PACKED: dict[tuple[str, ...], int] = {}
 _MISSING = object()
 
 
@@ -168,7 +169,11 @@ def mask_words(state: BlockState, name: str, mask: Any, size: int) -> tuple[int,
 
 def types(tensors: tuple[Any, ...]) -> int:
     """Packed element types."""
-    return pack(*[CODES[tensor.dtype.name] for tensor in tensors])
+    names = tuple([tensor.dtype.name for tensor in tensors])
+    packed = _PACKED.get(names)
+    if packed is None:
+        packed = _PACKED[names] = pack(*[CODES[name] for name in names])
+    return packed
 
 
 def masked(

@@ -61,7 +61,8 @@ def _make(name: str, forms: tuple[d.Form, ...]) -> Callable[..., None]:
             return
         repeats = d.literal(name, "repeat_times", values["repeat_times"])
         strides = values["repeat_params"].strides()
-        d.emit(state, row, tensors, d.masked(state, name, d.types(tensors), values, strides, repeats))
+        dtype = d.types(tensors)
+        d.emit(state, row, tensors, d.masked(state, name, dtype, values, strides, repeats), dtype=dtype)
 
     operation.__name__ = operation.__qualname__ = name
     operation.__doc__ = f"{name}(dst, src0, src1, count) or (dst, src0, src1, mask, repeat_times, repeat_params)."

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cannlab.ascendc.codegen.probe import ProbeLaunch
     from cannlab.machine.core import Launch
-    from cannlab.machine.core.pipes import Space
 
 
 class BlockState:
@@ -33,7 +32,7 @@ class BlockState:
         contexts: set_hccl_context's addresses.
         matmul, matmul_scratch: a Matmul object was registered; it has operands in the UB.
         matmul_memory: the argument that these go through; None without any.
-        spaces: position -> where it lies on the chip, as far as it was asked.
+        spaces: position -> where it lies on the chip, and its number, as far as it was asked.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -55,7 +54,7 @@ class BlockState:
         self.auto_floor: int | None = None
         self.workspace: Any = None
         self.contexts: dict[int, Any] = {}
-        self.spaces: dict[int, Space | None] = {}
+        self.spaces: dict[int, tuple[int, int]] = {}
         self.matmul = False
         self.matmul_scratch = False
         self.matmul_memory: int | None = None

@@ -11,7 +11,7 @@ from cannlab.ascendc.language.core.dtype import DataType, KnownTypes, numpy_type
 from cannlab.ascendc.lib.placeholders import names_of
 
 Number = bool | int | float
-_INT32, _HALF = KnownTypes.int32, 1 << 31
+_INT32, _INT1, _HALF = KnownTypes.int32, KnownTypes.int1, 1 << 31
 
 
 def _wrap(value: int, dtype: DataType) -> int:
@@ -109,7 +109,7 @@ class PlainValue(IRValue):
             return NotImplemented
         result = operation(value, self.value) if swapped else operation(self.value, value)
         if kind is _INT32 and type(result) is int and -_HALF <= result < _HALF:
-            return _made(result)
+            return int32(result)
         return PlainValue(result, kind)
 
     # Indices are int32 most of the time: their sums, differences and products take the short way when nothing wraps.
@@ -124,7 +124,7 @@ class PlainValue(IRValue):
             else:
                 return self._binary(other, _add)
             if -_HALF <= result < _HALF:
-                return _made(result)
+                return int32(result)
         return self._binary(other, _add)
 
     def __radd__(self, other: Any) -> Any:
@@ -139,7 +139,7 @@ class PlainValue(IRValue):
             else:
                 return self._binary(other, _sub)
             if -_HALF <= result < _HALF:
-                return _made(result)
+                return int32(result)
         return self._binary(other, _sub)
 
     def __rsub__(self, other: Any) -> Any:
@@ -154,7 +154,7 @@ class PlainValue(IRValue):
             else:
                 return self._binary(other, _mul)
             if -_HALF <= result < _HALF:
-                return _made(result)
+                return int32(result)
         return self._binary(other, _mul)
 
     def __rmul__(self, other: Any) -> Any:
@@ -170,6 +170,8 @@ class PlainValue(IRValue):
     __rfloordiv__ = __rtruediv__
 
     def __mod__(self, other: Any) -> Any:
+        if self.dtype is _INT32 and type(other) is int and self.value >= 0 and 0 < other < _HALF:
+            return int32(self.value % other)
         return self._binary(other, _mod)
 
     def __rmod__(self, other: Any) -> Any:
@@ -226,7 +228,7 @@ class PlainValue(IRValue):
             return NotImplemented
         if self.dtype.is_unsigned():
             raise PassesFailed("an unsigned comparison must be signless-integer-like: cast to int64 first")
-        return PlainValue(operation(self.value, converted(other, self.dtype)), KnownTypes.int1)
+        return _truth(operation(self.value, converted(other, self.dtype)))
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(other, lambda a, b: a < b)
@@ -275,11 +277,23 @@ class PlainValue(IRValue):
         return f"PlainValue({self.value}, {self.dtype})"
 
 
-def _made(value: int) -> PlainValue:
+def int32(value: int) -> PlainValue:
     """An int32 that is known to fit."""
     made = PlainValue.__new__(PlainValue)
     made.dtype, made.value = _INT32, value
     return made
+
+
+def _truth(value: bool) -> PlainValue:
+    """An int1."""
+    made = PlainValue.__new__(PlainValue)
+    made.dtype, made.value = _INT1, value
+    return made
+
+
+def in_int32(value: int) -> bool:
+    """Does a number fit an int32?"""
+    return -_HALF <= value < _HALF
 
 
 class PassesFailed(RuntimeError):

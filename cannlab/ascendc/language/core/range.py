@@ -6,7 +6,14 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
-from cannlab.ascendc.language.core.ir_value import PlainValue, default_type, materialize_ir_value, raw
+from cannlab.ascendc.language.core.ir_value import (
+    PlainValue,
+    default_type,
+    in_int32,
+    int32,
+    materialize_ir_value,
+    raw,
+)
 from cannlab.ascendc.lib.placeholders import names_of
 
 
@@ -33,6 +40,9 @@ class range:
             raise ValueError(f"range with step {self.step}: a loop of the device counts upwards; use a positive step")
 
     def __iter__(self) -> Iterator[PlainValue]:
+        if self._type is default_type(0) and in_int32(self.start) and in_int32(self.stop):
+            yield from map(int32, builtins.range(self.start, self.stop, self.step))
+            return
         for value in builtins.range(self.start, self.stop, self.step):
             yield materialize_ir_value(value, self._type)
 

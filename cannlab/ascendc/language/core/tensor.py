@@ -173,19 +173,19 @@ class LocalTensor(BaseTensor):
                 pos, addr = TPosition.VECIN, pos
             else:
                 pos = TPosition.VECIN if pos is None else TPosition(int(raw(pos)))
-        space = state.spaces.get(pos)
-        if space is None:
-            space = state.spaces[pos] = space_of(state.launch.soc, pos)
+        known = state.spaces.get(pos)
+        if known is None:
+            space = space_of(state.launch.soc, pos)
             if space is None:
                 raise ValueError(f"{pos.name} is not a local position")
+            known = state.spaces[pos] = int(space), int(pos)
         self.dtype = dtype
-        self.space = int(space)
-        self.offset = int(raw(addr))
-        size = int(raw(tile_size))
+        self.space, self.position = known
+        self.offset = addr if type(addr) is int else int(raw(addr))
+        size = tile_size if type(tile_size) is int else int(raw(tile_size))
         if not size and dtype.sizeof():
-            size = max(capacity(state.launch.soc, space) - self.offset, 0) // dtype.sizeof()
+            size = max(capacity(state.launch.soc, Space(self.space)) - self.offset, 0) // dtype.sizeof()
         self.size = size
-        self.position = int(pos)
         self.buffer: Buffer | None = None
         self.tag = 0
 

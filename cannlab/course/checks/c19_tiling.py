@@ -1,0 +1,709 @@
+"""Checks of 19_tiling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from cannlab.course.spec import (
+    Attempt,
+    CaseRun,
+    Check,
+    Cost,
+    Misconception,
+    Sign,
+    call,
+    change,
+    exact,
+    fault,
+    gives,
+    got,
+    how_many_right,
+    kernel,
+    kernel_blocks,
+    raises,
+    read,
+    require,
+    sign,
+    slow,
+    source,
+    unmet,
+)
+from cannlab.course.spec.requirements import Requirement
+
+Array = NDArray[Any]
+LESSON = "19_tiling"
+HALF = np.float16
+
+
+def up(number: int, step: int) -> int:
+    """The smallest multiple of ``step`` that is not below ``number``."""
+    return -(-number // step) * step
+
+
+# -- 1 predict ---------------------------------------------------------------------------------------
+
+
+def _shares(shape: dict[str, int], each: int) -> dict[str, int]:
+    """The five numbers, if core 0 gets ``each``."""
+    used = -(-shape["length"] // each)
+    return {
+        "each": each,
+        "used": used,
+        "last": shape["length"] - (used - 1) * each,
+        "tiles": -(-each // shape["tile"]),
+        "lost": shape["length"] % 16,
+    }
+
+
+def _shared(shape: dict[str, int]) -> dict[str, int]:
+    return _shares(shape, up(-(-shape["length"] // shape["cores"]), 16))
+
+
+def _rounded_down(shape: dict[str, int]) -> dict[str, int]:
+    each = shape["length"] // shape["cores"] // 16 * 16
+    last = shape["length"] - (shape["cores"] - 1) * each
+    return _shares(shape, each) | {"used": shape["cores"], "last": last}
+
+
+def _elements(shape: dict[str, int]) -> dict[str, int]:
+    """32 bytes taken for 32 halves."""
+    found = _shares(shape, up(-(-shape["length"] // shape["cores"]), 32))
+    return found | {"lost": shape["length"] % 32}
+
+
+def _everybody(shape: dict[str, int]) -> dict[str, int]:
+    right = _shared(shape)
+    last = shape["length"] - (shape["cores"] - 1) * right["each"]
+    return right | {"used": shape["cores"], "last": max(last, 0)}
+
+
+def draw_predict(rng: Generator, size: None) -> dict[str, Any]:
+    """A vector for which every shortcut gives other numbers."""
+    while True:
+        shape = {
+            "length": int(rng.integers(700, 4000)),
+            "cores": int(rng.choice([20, 24, 40, 48])),
+            "tile": int(rng.choice([32, 64])),
+        }
+        right = _shared(shape)
+        if (
+            right["used"] < shape["cores"]
+            and right["each"] % 32
+            and right["each"] > shape["tile"]
+            and shape["length"] % 32 > 16
+            and 32 < right["last"] < right["each"]
+            and shape["length"] % shape["cores"]
+            and -(-shape["length"] // shape["cores"]) % 16
+            and right["last"] % shape["tile"] > 16
+        ):
+            return {"shape": shape}
+
+
+PREDICT = Check(
+    f"{LESSON}.predict",
+    run=read("answers"),
+    draw=draw_predict,
+    reference=_shared,
+    must=(how_many_right("numbers are"),),
+    misconceptions=(
+        Misconception(
+            "no_blocks",
+            change("-(-length // cores // 16) * 16", "-(-length // cores)"),
+            gives(lambda shape: _shares(shape, -(-shape["length"] // shape["cores"]))),
+            what="the parts are no whole blocks.",
+            why="Every part but the last is rounded up to 32 bytes, which are 16 halves.",
+            do="Round each up to the next multiple of 16, then compute the rest anew.",
+        ),
+        Misconception(
+            "elements_for_bytes",
+            change("// 16) * 16", "// 32) * 32", "length % 16", "length % 32"),
+            gives(_elements),
+            what="a block has 32 elements with you.",
+            why="A block has 32 bytes, and a half has two.",
+            do="Compute with blocks of 16 halves.",
+        ),
+        Misconception(
+            "rounded_down",
+            change(
+                "-(-length // cores // 16) * 16",
+                "length // cores // 16 * 16",
+                "used = -(-length // each)",
+                "used = cores",
+            ),
+            gives(_rounded_down),
+            what="the parts are rounded down, and the last core gets the rest.",
+            why="Then the last core has more than all others, and everybody waits for it.",
+            do="Round up: the last core gets less, and some cores nothing.",
+        ),
+        Misconception(
+            "everybody_works",
+            change(
+                "used = -(-length // each)",
+                "used = cores",
+                "length - (used - 1) * each",
+                "max(length - (used - 1) * each, 0)",
+            ),
+            gives(_everybody),
+            what="all cores have work, you say.",
+            why="Because each part is rounded up, the vector is used up before the last cores' turn.",
+            do="Divide the length by each, rounded up.",
+        ),
+        Misconception(
+            "whole_tiles_only",
+            change("-(-each // tile)", "each // tile"),
+            gives(lambda shape: _shared(shape) | {"tiles": _shared(shape)["each"] // shape["tile"]}),
+            what="the last, shorter tile of core 0 is not counted.",
+            why="What is left after the whole tiles is a tile too.",
+            do="Round each / tile up.",
+        ),
+        Misconception(
+            "whole_tail_lost",
+            change('"lost": length % 16', '"lost": (length - (used - 1) * each) % tile'),
+            gives(lambda shape: _shared(shape) | {"lost": _shared(shape)["last"] % shape["tile"]}),
+            what="you lose the whole last tile.",
+            why="data_copy moves all its whole blocks of 32 bytes; only what is behind them stays.",
+            do="Take what is left of a division by 16.",
+        ),
+        Misconception(
+            "last_like_the_others",
+            change('"last": length - (used - 1) * each', '"last": each'),
+            gives(lambda shape: _shared(shape) | {"last": _shared(shape)["each"]}),
+            what="the last core gets as much as the others, you say.",
+            why="Together they would have more than the vector.",
+            do="Subtract what the cores before it have from the length.",
+        ),
+    ),
+)
+
+# -- facts about kernels -----------------------------------------------------------------------------
+
+
+def _warnings(case: CaseRun) -> set[str]:
+    """The rules that the machine warned of."""
+    return set() if case.record is None else {str(fault["rule"]) for fault in case.record.faults}
+
+
+def warned(rule: str) -> Sign:
+    """The machine gave this warning in some case."""
+    return sign(lambda attempt: any(rule in _warnings(case) for case in attempt.cases))
+
+
+def own_bytes_only() -> Requirement:
+    """No copy reaches into the spare bytes behind an array."""
+    return require(
+        "own_bytes_only",
+        lambda case: case.kernel is not None and "kernel.gm_spare" not in _warnings(case),
+        holds="no byte behind the arrays was touched",
+        fails="a copy reaches behind the end of an array",
+        do="Let no count and no part go beyond the length; copy the tail with data_copy_pad.",
+    )
+
+
+# -- 2 tail ------------------------------------------------------------------------------------------
+
+
+def draw_tail(rng: Generator, size: int) -> dict[str, Any]:
+    return {"x": rng.standard_normal(size).astype(np.float32) - np.float32(0.25), "z": np.zeros(size, np.float32)}
+
+
+_IN = "asc.data_copy_pad(a, x_gm[start:], size, asc.DataCopyPadExtParams(asc.float32))"
+_OUT = "asc.data_copy_pad(z_gm[start:], c, size)"
+_PLAIN_IN = "asc.data_copy(a, x_gm[start:], count=count)"
+_PLAIN_OUT = "asc.data_copy(z_gm[start:], c, count=count)"
+
+TAIL = Check(
+    f"{LESSON}.tail",
+    run=kernel("launch", out="z"),
+    draw=draw_tail,
+    sizes=(1, 7, 8, 256, 257, 1001),
+    reference=lambda x, z: np.abs(x),
+    compare=exact(),
+    must=(kernel_blocks(1, 1), own_bytes_only()),
+    misconceptions=(
+        Misconception(
+            "elements_for_bytes",
+            change("DataCopyExtParams(1, count * 4,", "DataCopyExtParams(1, count,"),
+            source(r"DataCopyExtParams\(1, count,"),
+            what="a quarter of each tile is copied.",
+            why="The length of a block in DataCopyExtParams is counted in bytes, and a float32 has four.",
+            do="Write asc.DataCopyExtParams(1, count * 4, 0, 0).",
+        ),
+        Misconception(
+            "bytes_of_halves",
+            change("DataCopyExtParams(1, count * 4,", "DataCopyExtParams(1, count * 2,"),
+            source(r"DataCopyExtParams\(1, count \* 2,"),
+            what="half of each tile is copied.",
+            why="A half has two bytes; these are float32, with four.",
+            do="Write asc.DataCopyExtParams(1, count * 4, 0, 0).",
+        ),
+        Misconception(
+            "an_element_a_block",
+            change("DataCopyExtParams(1, count * 4,", "DataCopyExtParams(count, 4,"),
+            source(r"DataCopyExtParams\(count,"),
+            what="each element is a block of its own.",
+            why="The first number counts blocks, and each block begins at 32 bytes in the UB: the tile falls apart.",
+            do="Copy one block of count * 4 bytes.",
+        ),
+        Misconception(
+            "only_in",
+            change(_OUT, _PLAIN_OUT),
+            warned("kernel.tail_lost") & source(r"data_copy_pad\(a"),
+            what="the tail comes in, but does not go out.",
+            why="The copy out is rounded down to 32 bytes as well.",
+            do="Copy out with asc.data_copy_pad(z_gm[start:], c, size).",
+        ),
+        Misconception(
+            "only_out",
+            change(_IN, _PLAIN_IN),
+            warned("kernel.tail_lost") & source(r"data_copy_pad\(z"),
+            what="the tail goes out, but never came in.",
+            why="The copy in is rounded down: abs then reads bytes that nobody wrote.",
+            do="Copy in with data_copy_pad and the same size.",
+        ),
+        Misconception(
+            "unchanged",
+            change(_IN, _PLAIN_IN, _OUT, _PLAIN_OUT),
+            warned("kernel.tail_lost"),
+            what="the tail stays behind.",
+            why="data_copy rounds the length down to 32 bytes, 8 floats.",
+            do="Use data_copy_pad for both copies, with the length in bytes.",
+        ),
+        Misconception(
+            "rounded_up",
+            change(
+                _IN,
+                "asc.data_copy(a, x_gm[start:], count=(count + 7) // 8 * 8)",
+                _OUT,
+                "asc.data_copy(z_gm[start:], c, count=(count + 7) // 8 * 8)",
+                "asc.abs(c, a, count=count)",
+                "asc.abs(c, a, count=(count + 7) // 8 * 8)",
+            ),
+            warned("kernel.gm_spare") & ~source(r"data_copy_pad"),
+            what="the copies reach behind the end of x and z.",
+            why="Rounded up, the last copy moves bytes that are not yours; they may be another tensor.",
+            do="Move the exact bytes with data_copy_pad.",
+        ),
+        Misconception(
+            "always_a_whole_tile",
+            change("DataCopyExtParams(1, count * 4,", "DataCopyExtParams(1, tile * 4,"),
+            (warned("kernel.gm_spare") | fault("kernel.gm_range")) & source(r"data_copy_pad"),
+            what="the last tile is copied as if it were whole.",
+            why="The last tile has only count elements; behind them x and z end.",
+            do="Compute the size from count, inside the loop.",
+        ),
+    ),
+)
+
+# -- 3 plan ------------------------------------------------------------------------------------------
+
+UB = 188416
+
+
+def _plan(length: int, cores: int, queues: int, itemsize: int) -> tuple[int, int, int]:
+    block = 32 // itemsize
+    each = up(-(-length // cores), block)
+    largest = UB // (queues * 2 * itemsize) // block * block
+    return -(-length // each), each, min(largest, max(2048 // itemsize, up(-(-each // 4), block)))
+
+
+def draw_plan(rng: Generator, size: tuple[int, int, int, int]) -> dict[str, Any]:
+    return dict(zip(("length", "cores", "queues", "itemsize"), size, strict=True))
+
+
+def _tile(test: Any) -> Sign:
+    """Cores and parts are right in every case; some wrong tile satisfies the test."""
+    return got(
+        lambda result, **inputs: (
+            len(result) == 3
+            and tuple(result[:2]) == _plan(**inputs)[:2]
+            and test(result[2], _plan(**inputs)[2], inputs)
+        )
+    )
+
+
+def _parts(test: Any) -> Sign:
+    """Some wrong (cores, part) satisfies the test."""
+    return got(
+        lambda result, **inputs: (
+            len(result) == 3
+            and tuple(result[:2]) != _plan(**inputs)[:2]
+            and test(result[0], result[1], _plan(**inputs), inputs)
+        )
+    )
+
+
+PLAN = Check(
+    f"{LESSON}.plan",
+    run=call("plan"),
+    draw=draw_plan,
+    sizes=(
+        (1, 8, 2, 2),
+        (1000, 48, 3, 2),
+        (20000, 8, 2, 2),
+        (20001, 8, 3, 4),
+        (300_000, 7, 5, 1),
+        (9_000_000, 48, 3, 4),
+        (1_000_003, 8, 2, 2),
+        (777_777, 1, 7, 2),
+    ),
+    reference=_plan,
+    misconceptions=(
+        Misconception(
+            "block_of_16",
+            change("block = 32 // itemsize", "block = 16"),
+            _parts(
+                lambda used, each, right, inputs: (
+                    each != right[1] and each == up(-(-inputs["length"] // inputs["cores"]), 16)
+                )
+            ),
+            what="a block always has 16 elements with you.",
+            why="32 bytes are 16 halves, but 8 float32 and 32 int8.",
+            do="Compute block = 32 // itemsize, and use it everywhere.",
+        ),
+        Misconception(
+            "block_of_32",
+            change("block = 32 // itemsize", "block = 32"),
+            _parts(
+                lambda used, each, right, inputs: (
+                    each != right[1] and each == up(-(-inputs["length"] // inputs["cores"]), 32)
+                )
+            ),
+            what="a block has 32 elements with you.",
+            why="A block has 32 bytes.",
+            do="Divide 32 by itemsize.",
+        ),
+        Misconception(
+            "rounded_down",
+            change(
+                "each = -(-length // (cores * block)) * block",
+                "each = max(block, length // (cores * block) * block)",
+            ),
+            _parts(lambda used, each, right, inputs: each < right[1]),
+            what="each is rounded down.",
+            why="Then the cores together have less than the vector, or one more core than there is would be needed.",
+            do="Round up: -(-length // (cores * block)) * block.",
+        ),
+        Misconception(
+            "all_cores",
+            change("return -(-length // each), each", "return cores, each"),
+            _parts(lambda used, each, right, inputs: each == right[1] and used == inputs["cores"]),
+            what="all cores are launched, also those without work.",
+            why="Rounding up may use up the vector before the last core's turn.",
+            do="Return length / each, rounded up.",
+        ),
+        Misconception(
+            "one_buffer",
+            change("queues * 2 * itemsize", "queues * itemsize"),
+            _tile(lambda tile, right, inputs: tile * inputs["itemsize"] * inputs["queues"] * 2 > UB),
+            what="the tile does not fit into the UB.",
+            why="Each queue has two buffers, so a tile takes queues * 2 * itemsize bytes an element.",
+            do="Divide 188416 by queues * 2 * itemsize, and round down to whole blocks.",
+        ),
+        Misconception(
+            "tile_not_aligned",
+            change("(queues * 2 * itemsize) // block * block", "(queues * 2 * itemsize)"),
+            _tile(lambda tile, right, inputs: tile * inputs["itemsize"] % 32 != 0 and tile > right),
+            what="the tile is no multiple of 32 bytes.",
+            why="Then the second tile begins at an odd place, and all copies but the first have a tail.",
+            do="Round the largest tile down: // block * block.",
+        ),
+        Misconception(
+            "no_lower_limit",
+            change("max(2048 // itemsize, quarter)", "quarter"),
+            _tile(lambda tile, right, inputs: tile < right and tile * inputs["itemsize"] < 2048),
+            what="short vectors get tiny tiles.",
+            why="A copy of a few bytes pays the same latency as one of 2048.",
+            do="Take at least 2048 bytes: max(2048 // itemsize, quarter).",
+        ),
+        Misconception(
+            "lower_limit_in_elements",
+            change("2048 // itemsize", "2048"),
+            _tile(lambda tile, right, inputs: tile == 2048 != right),
+            what="the smallest tile has 2048 elements.",
+            why="The limit is 2048 bytes.",
+            do="Divide 2048 by itemsize.",
+        ),
+        Misconception(
+            "as_large_as_fits",
+            change("min(largest, max(2048 // itemsize, quarter))", "largest"),
+            _tile(lambda tile, right, inputs: tile > right),
+            what="the tile is larger than asked for.",
+            why="If a core has fewer than about four tiles, its pipes hardly overlap.",
+            do="Take the larger of a quarter of each and 2048 bytes, but no more than fits.",
+        ),
+    ),
+)
+
+# -- 4 any_length ------------------------------------------------------------------------------------
+
+
+def draw_halves(rng: Generator, size: int) -> dict[str, Any]:
+    return {"x": rng.uniform(-8, 8, size).astype(HALF), "z": np.zeros(size, HALF)}
+
+
+def cores_with_work(most: int) -> Requirement:
+    """As many blocks as the even split in whole 32-byte blocks has parts."""
+
+    def parts(case: CaseRun) -> int:
+        return int(_plan(case.inputs["x"].size, most, 2, 2)[0])
+
+    return require(
+        "cores_with_work",
+        lambda case: case.kernel is not None and case.kernel.blocks == parts(case),
+        holds="as many cores as have work",
+        fails="the number of cores is not that of the even split",
+        do="Round the part of a core up to 16 halves; launch length / part cores, rounded up.",
+    )
+
+
+def _rest_zero(result: Array, x: Array, z: Array) -> bool:
+    """Right up to some place, and zero behind it."""
+    right = np.maximum(x, 0)
+    wrong = np.flatnonzero(result != right)
+    return bool(wrong.size and (result[wrong[0] :] == 0).all())
+
+
+def _eighths(attempt: Attempt) -> bool:
+    """As many cores as an eighth, not rounded up to blocks, asks for."""
+    sizes = [case.inputs["x"].size for case in attempt.cases]
+    wanted = [-(-size // -(-size // 8)) for size in sizes]
+    return wanted == [case.kernel.blocks if case.kernel else 0 for case in attempt.cases]
+
+
+ANY_LENGTH = Check(
+    f"{LESSON}.any_length",
+    run=kernel("launch", out="z"),
+    draw=draw_halves,
+    sizes=(1, 16, 257, 16384, 65_003),
+    reference=lambda x, z: np.maximum(x, 0),
+    compare=exact(),
+    must=(cores_with_work(8), own_bytes_only()),
+    cost=Cost(1.3),
+    misconceptions=(
+        Misconception(
+            "bytes_of_elements",
+            change("DataCopyExtParams(1, here * 2,", "DataCopyExtParams(1, here,"),
+            source(r"DataCopyExtParams\(1, \w+, 0"),
+            what="half of each tile is copied.",
+            why="The length in DataCopyExtParams is counted in bytes.",
+            do="Write here * 2.",
+        ),
+        Misconception(
+            "data_copy_for_all",
+            change(
+                "asc.data_copy_pad(a, xs[start:], size, asc.DataCopyPadExtParams(asc.float16))",
+                "asc.data_copy(a, xs[start:], count=here)",
+                "asc.data_copy_pad(zs[start:], c, size)",
+                "asc.data_copy(zs[start:], c, count=here)",
+            ),
+            warned("kernel.tail_lost"),
+            what="the tail stays behind.",
+            why="data_copy rounds the length down to 32 bytes.",
+            do="Use data_copy_pad with here * 2 bytes for both copies.",
+        ),
+        Misconception(
+            "parts_not_aligned",
+            change("each = -(-x.size // 128) * 16", "each = -(-x.size // 8)"),
+            unmet("cores_with_work") & sign(_eighths),
+            what="the parts are not whole blocks of 32 bytes.",
+            why="All results are right, but every core has a tail, and short vectors are cut into crumbs.",
+            do="Round the part up to 16 halves: -(-x.size // 128) * 16.",
+        ),
+        Misconception(
+            "last_core_too_far",
+            change(
+                "    if end > length:  # mutate: skip the same when equal\n        end = length\n",
+                "",
+            ),
+            warned("kernel.gm_spare") | fault("kernel.gm_range"),
+            what="a core works behind the end of the vector.",
+            why="The last core has less than each: the parts are rounded up.",
+            do="In the kernel: if end > length: end = length.",
+        ),
+        Misconception(
+            "tile_not_cut",
+            change(
+                "        if here > tile:  # mutate: skip the same when equal\n            here = tile\n",
+                "",
+            ),
+            fault("kernel.tensor_range") | fault("kernel.buffer_overflow"),
+            what="a tile is larger than its buffer.",
+            why="here is everything that is left; a buffer holds tile elements.",
+            do="Cut it: if here > tile: here = tile.",
+        ),
+        Misconception(
+            "rest_dropped",
+            change(
+                "each = -(-x.size // 128) * 16",
+                "each = max(16, x.size // 128 * 16)",
+                "-(-x.size // each)",
+                "min(8, -(-x.size // each))",
+            ),
+            got(_rest_zero),
+            what="the end of the vector is never computed.",
+            why="A division that rounds down drops the rest: nobody works on it.",
+            do="Round up, on the host and in the kernel, and cut what is too long.",
+        ),
+        Misconception(
+            "tiny_tiles",
+            change("each, 2048)", "each, 64)"),
+            slow() & source(r", (16|32|48|64|96|128|256)\)"),
+            what="the tiles are too small.",
+            why="Each copy pays its latency for a few bytes.",
+            do="Use tiles of some KiB, such as 2048 halves.",
+        ),
+        Misconception(
+            "one_core",
+            change("each = -(-x.size // 128) * 16", "each = -(-x.size // 16) * 16"),
+            unmet("cores_with_work") & slow(),
+            what="one core does everything.",
+            why="Seven cores are idle.",
+            do="Give every core an eighth, rounded up to 16 halves.",
+        ),
+    ),
+)
+
+# -- 5 crop ------------------------------------------------------------------------------------------
+
+
+def draw_crop(rng: Generator, size: tuple[int, int, int, int]) -> dict[str, Any]:
+    """A matrix with a window of rows x columns, somewhere inside of it."""
+    rows, columns, above, beside = size
+    top, left = int(rng.integers(above // 2, above + 1)), int(rng.integers(beside // 2, beside + 1))
+    x = rng.standard_normal((rows + above, columns + beside)).astype(np.float32)
+    return {"x": x, "z": np.zeros((rows, columns), np.float32), "top": top, "left": left}
+
+
+def _window(x: Array, z: Array, top: int, left: int) -> Array:
+    rows, columns = z.shape
+    found: Array = 2 * x[top : top + rows, left : left + columns]
+    return found
+
+
+def sixteen_rows_a_copy() -> Requirement:
+    """One copy in and one out for 16 rows."""
+    return require(
+        "sixteen_rows_a_copy",
+        lambda case: (
+            case.kernel is not None
+            and case.kernel.counts()["data_copy_pad"] + case.kernel.counts()["data_copy"]
+            == 2 * -(-case.inputs["z"].shape[0] // 16)
+        ),
+        holds="16 rows were copied by one instruction",
+        fails="the number of copies is not two for 16 rows",
+        do="Let blocks be the number of rows, at most 16, and go on 16 rows in each turn.",
+    )
+
+
+def _crop_gives(formula: Any) -> Sign:
+    return gives(formula, exact())
+
+
+def _from(x: Array, z: Array, first: int, step: int) -> Array:
+    """What is found if the window began at ``first`` and its rows lay ``step`` elements apart."""
+    flat = np.append(x.reshape(-1), np.zeros(x.size + z.size * 4, np.float32))
+    rows, columns = z.shape
+    return np.stack([2 * flat[first + row * step :][:columns] for row in range(rows)])
+
+
+CROP = Check(
+    f"{LESSON}.crop",
+    run=kernel("launch", out="z"),
+    draw=draw_crop,
+    sizes=((3, 8, 2, 8), (16, 5, 1, 9), (17, 13, 4, 6), (40, 100, 3, 28), (1, 1, 3, 4)),
+    reference=_window,
+    compare=exact(),
+    must=(kernel_blocks(1, 1), sixteen_rows_a_copy()),
+    cost=Cost(1.2),
+    misconceptions=(
+        Misconception(
+            "gap_in_elements",
+            change("(width - columns) * 4", "(width - columns)"),
+            source(r"columns \* 4, width - columns,|columns \* 4, \(width - columns\),"),
+            what="the gap is counted in elements.",
+            why="On the side of global memory a gap is counted in bytes.",
+            do="Write (width - columns) * 4.",
+        ),
+        Misconception(
+            "stride_for_gap",
+            change("(width - columns) * 4", "width * 4"),
+            source(r"columns \* 4, width \* 4,"),
+            what="the gap is a whole row.",
+            why="A gap reaches from the end of a block to the beginning of the next, not from beginning to beginning.",
+            do="Subtract the columns of the window: (width - columns) * 4.",
+        ),
+        Misconception(
+            "no_gap",
+            change("(width - columns) * 4", "0"),
+            source(
+                r"DataCopyExtParams\(here, columns \* 4, 0, 0\)[\s\S]*DataCopyExtParams\(here, columns \* 4, 0, 0\)"
+            ),
+            what="the rows of the window are read without a gap.",
+            why="In the matrix, a row of the window is followed by the rest of the matrix's row.",
+            do="Give the copy in a source gap of (width - columns) * 4 bytes.",
+        ),
+        Misconception(
+            "gap_on_the_way_out",
+            change(
+                "z_gm[row * columns :], c, asc.DataCopyExtParams(here, columns * 4, 0, 0)",
+                "z_gm[row * columns :], c, asc.DataCopyExtParams(here, columns * 4, (padded - columns) // 8, "
+                "(padded - columns) * 4)",
+            ),
+            source(r"DataCopyExtParams\(here, columns \* 4, .*\(padded - columns\) \* 4\)"),
+            what="there are gaps between the rows of z.",
+            why="The filler stands in the UB only; in z the rows lie one behind the other.",
+            do="Copy out with both gaps 0: in the UB each block begins at 32 bytes by itself.",
+        ),
+        Misconception(
+            "count_without_filler",
+            change("count=here * padded", "count=here * columns"),
+            source(r"count=here \* columns"),
+            what="the last rows are not all computed.",
+            why="In the UB a row takes padded elements; here * columns ends too early.",
+            do="Compute here * padded elements.",
+        ),
+        Misconception(
+            "buffer_too_small",
+            change("2, padded * 64)", "2, padded * 16)"),
+            fault="kernel.tensor_range",
+        ),
+        Misconception(
+            "left_forgotten",
+            change("top * width + left, width", "top * width, width"),
+            _crop_gives(lambda x, z, top, left: _from(x, z, top * x.shape[1], x.shape[1])),
+            what="the window begins at the left edge of the matrix.",
+            why="Its first element is left columns further.",
+            do="Begin at top * width + left.",
+        ),
+        Misconception(
+            "not_doubled",
+            change("asc.muls(c, a, 2.0,", "asc.muls(c, a, 1.0,"),
+            _crop_gives(lambda x, z, top, left: _window(x, z, top, left) / 2),
+            what="the window is right, but not doubled.",
+            why="The task asks for twice the window.",
+            do="Multiply by 2.0.",
+        ),
+        Misconception(
+            "row_by_row",
+            change("0, rows, 16)", "0, rows)", "if here > 16:", "if here > 1:", "asc.number(16,", "asc.number(1,"),
+            unmet("sixteen_rows_a_copy"),
+            what="each row is copied by an instruction of its own.",
+            why="That is right, and pays the latency for each row.",
+            do="Copy here rows at once: DataCopyExtParams(here, ...).",
+        ),
+        Misconception(
+            "int_in_if",
+            change("here = asc.number(16, asc.int32)", "here = 16"),
+            raises("UnsupportedSyntaxError", "re-assigned"),
+            what="a number of the compiler is assigned to a number of the kernel.",
+            why="here is computed while the kernel runs; 16 is known before. One name cannot be both.",
+            do="Write asc.number(16, asc.int32), or pass 16 to the kernel as an argument.",
+        ),
+    ),
+)
+
+CHECKS = [PREDICT, TAIL, PLAN, ANY_LENGTH, CROP]
