@@ -63,7 +63,7 @@ def clean(result):
 
 def run_whole(
     shape, dtype="float16", result="float32", forms=(asc.CubeFormat.ND,) * 3, trans=(False, False), bias=False,
-    atomic=0, cube_only=False, start=0, **tiling,
+    atomic=0, cube_only=False, start=0, strict=False, **tiling,
 ):  # fmt: skip
     m, n, k = shape
     x, y = numbers(1, (m, k), dtype), numbers(2, (k, n), dtype)
@@ -78,7 +78,7 @@ def run_whole(
         z = np.zeros((-(-n // 16), -(-m // 16) * 16, 16), result)
     t = cut(m, n, k, dtype, bias=bias, **tiling)
     kinds = [asc.DataType(name) for name in (dtype, result, sums)]
-    options = {"matmul_cube_only": True} if cube_only else {}
+    options = {"matmul_cube_only": cube_only, "auto_sync": not strict}
     done = clean(emulate(whole, 1, *given, b, z, WORK, t, *kinds, *forms, *trans, bias, atomic, **options))
     out = done.outputs[3].view(result).reshape(z.shape)
     wanted = product(x, y) + (b if bias else 0)
@@ -96,6 +96,17 @@ def test_products_of_all_shapes_and_sides(shape, dtype, trans, cube_only):
     result = "int32" if dtype == "int8" else "float32"
     out, wanted, _ = run_whole(shape, dtype, result, trans=trans, cube_only=cube_only, **SMALL)
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8"])
+@pytest.mark.parametrize("trans", [(False, False), (True, False), (False, True), (True, True)])
+def test_nothing_is_left_to_automatic_synchronisation(dtype, trans):
+    result = "int32" if dtype == "int8" else "float32"
+    for cube_only in (False, True):
+        out, wanted, _ = run_whole(
+            (77, 50, 100), dtype, result, trans=trans, bias=True, cube_only=cube_only, strict=True, **SMALL
+        )
+        np.testing.assert_array_equal(out, wanted)
 
 
 @pytest.mark.parametrize("forms", [(NZ, asc.CubeFormat.ND), (asc.CubeFormat.ND, NZ), (NZ, NZ)])

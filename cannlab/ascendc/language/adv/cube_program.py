@@ -32,7 +32,7 @@ from cannlab.machine.core.pipes import BLOCK, HardEvent, Pipe, Space
 
 _MOST_REPEAT = 255
 _BIAS_ID, _TABLE_ID, _WORD_ID = 4, 2, 0
-_SET, _WAIT, _HF32 = (BY_NAME[name].number for name in ("set_flag", "wait_flag", "set_hf32"))
+_SET, _WAIT, _BARRIER, _HF32 = (BY_NAME[name].number for name in ("set_flag", "wait_flag", "pipe_barrier", "set_hf32"))
 
 
 class Matrix(NamedTuple):
@@ -205,6 +205,11 @@ class Cube:
             self._pending.discard((event, identity))
             self._wait(event, identity)
 
+    def _behind(self, pipe: Pipe) -> None:
+        """The pipe's next instruction meets bytes of the one before. The compiler's automatic synchronisation knows."""
+        if self._launch.sync == "strict":
+            self._launch.apply(_BARRIER, int(pipe), 0, *self._line, (int(pipe),), ())
+
     def settle(self) -> None:
         """No flag is left up."""
         for event, identity in sorted(self._pending):
@@ -274,6 +279,7 @@ class Cube:
                 (int(Space.L0B), turn * self._zero[1]),
             )
             if step:
+                self._behind(Pipe.M)
                 self._go("mmad_accumulate", Pipe.M, codes, imm, *three)
             elif p.bias is not None:
                 self._go("mmad_bias", Pipe.M, (*codes, codes[0]), imm, *three, (int(Space.BIAS), 0))
@@ -488,6 +494,8 @@ class _Side:
         if self._size == 4:
             across = up(wide, ROWS) // ROWS
             for row in range(across):
+                if row and count % ROWS:
+                    self._cube._behind(Pipe.MTE1)
                 imm = (inside // ROWS * across + row, -(-count // ROWS), across, 1, 0, 0)
                 self._move(name, imm, to + row * steps * FRACTAL, at)
         elif self._is_left:
@@ -496,6 +504,8 @@ class _Side:
                 self._move(name, imm, to + 2 * row * steps * FRACTAL, at)
         else:
             for part in range(steps):
+                if part and wide % 32:
+                    self._cube._behind(Pipe.MTE1)
                 imm = (inside // 32 + part, -(-wide // 32), up(long, 32) // 32, 1, 0, 0)
                 self._move(name, imm, to + part * (up(wide, ROWS) // ROWS) * FRACTAL, at)
 
