@@ -16,6 +16,10 @@ PARTLY = {
     "asc.load_data": "2D and 3D V2 (pyasc's chips have no other), not the packed V2Pro",
     "asc.set_load_data_boundary": "0 only",
     "asc.fixpipe": "without the shift of the quantisation word; no bfloat16, which pyasc lacks",
+    "asc.adv.register_matmul": "operands in global memory and the UB, iterate, iterate_all, iterate_batch, "
+    "get_tensor_c, quantisation; not iterate_n_batch, get_batch_tensor_c, async_get_tensor_c, get_offset_c, batch "
+    "layouts other than NORMAL, partial sums, half bias, sparse",
+    "asc.adv.softmax": "not data_format_nz",
     "asc.print_time_stamp": "prints the number, no time",
 }
 """Emulated operations of which a form is missing, and which."""

@@ -54,11 +54,13 @@ def expression(value, unit):
         unit.function(value)
         return value.name
     if isinstance(value, Struct):
-        unit.struct(type(value))
+        if not type(value).__module__.startswith("cannlab.ascendc"):
+            unit.struct(type(value))
         fields = ", ".join(
             f"{name}={expression(object.__getattribute__(value, name), unit)}" for name in type(value).struct_fields
         )
-        return f"{type(value).__name__}({fields})"
+        home = "asc.adv." if type(value).__module__.startswith("cannlab.ascendc") else ""
+        return f"{home}{type(value).__name__}({fields})"
     if isinstance(value, type) and issubclass(value, Struct) and not value.__module__.startswith("cannlab"):
         unit.struct(value)
         return value.__name__
@@ -148,10 +150,10 @@ class Recorder:
         self.where = ""
         prepared = JITFunction._prepared
 
-        def recorded(kernel, args, kwargs):
+        def recorded(kernel, args, kwargs, blocks):
             entry = self._entry(kernel, args, dict(kwargs))
             try:
-                body, *rest = prepared(kernel, args, kwargs)
+                body, *rest = prepared(kernel, args, kwargs, blocks)
             except Exception as problem:
                 if not isinstance(problem, TypeError) and "compile option" not in str(problem):
                     self._write(entry, problem, "before")

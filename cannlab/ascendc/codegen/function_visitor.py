@@ -368,9 +368,15 @@ class FunctionVisitor:
             if not isinstance(value, Unknown):
                 kind = _class_name(value)
                 raise self._error(node, "AttributeError", f"'{kind}' object has no attribute '__enter__'")
-        raise self._error(
-            node, "NotImplementedError", "with is supported for matmul.iterate() only, which is not emulated yet"
-        )
+        call = node.items[0].context_expr
+        iterates = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "iterate"
+        if len(node.items) > 1 or not iterates:
+            raise self._refuse(node, "With is supported for one matmul.iterate() only")
+        variable = node.items[0].optional_vars
+        if variable is not None and not isinstance(variable, ast.Name):
+            raise self._refuse(node, "Only a single loop variable is supported in With")
+        name = None if variable is None else variable.id
+        self._runtime_loop(node.body, name, Runtime("int32"), "loop")
 
     def _do_Break(self, node: ast.Break) -> None:
         raise self._unsupported(node)

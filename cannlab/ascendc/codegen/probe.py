@@ -123,7 +123,7 @@ class ProbeLaunch:
         """Nothing happens."""
 
 
-both, either, negate = runtime.both, runtime.either, runtime.negate
+both, either, negate, turns = runtime.both, runtime.either, runtime.negate, runtime.turns
 
 
 def loop(function: Any, *args: Any) -> Iterable[Any]:

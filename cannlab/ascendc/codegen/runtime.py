@@ -22,6 +22,19 @@ def loop(function: Any, *args: Any) -> Iterable[Any]:
     return result
 
 
+def turns(iterator: Any) -> Iterable[Any]:
+    """The turns of ``with matmul.iterate() as i:``.
+
+    Raises:
+        AttributeError: anything else than an iteration over base tiles.
+    """
+    found = getattr(iterator, "turns", None)
+    if found is None:
+        raise AttributeError(f"'{type(iterator).__name__}' object has no attribute '__enter__'")
+    result: Iterable[Any] = found()
+    return result
+
+
 def watch(condition: Callable[[], Any], reads: bool) -> Callable[[], bool]:
     """The condition of a while statement, with the values that names had before the loop."""
     turns = 0

@@ -27,6 +27,14 @@ class _Rewrite(ast.NodeTransformer):
             node.iter = self._call("loop", [node.iter.func, *node.iter.args], node.iter)
         return node
 
+    def visit_With(self, node: ast.With) -> ast.AST:
+        """``with matmul.iterate() as i:`` is a loop over base tiles."""
+        self.generic_visit(node)
+        item = node.items[0]
+        target = item.optional_vars or ast.Name(id=f"__with_{node.lineno}_{node.col_offset}", ctx=ast.Store())
+        made = ast.For(target=target, iter=self._call("turns", [item.context_expr], node), body=node.body, orelse=[])
+        return ast.fix_missing_locations(ast.copy_location(made, node))
+
     def visit_While(self, node: ast.While) -> ast.AST:
         reads = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
         names = sorted({part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)})

@@ -6,10 +6,10 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from threading import RLock
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from cannlab.ascendc.codegen import runtime as helpers
 from cannlab.ascendc.codegen.errors import CodegenError, Source
 from cannlab.ascendc.codegen.function_visitor import UNKNOWN, FunctionVisitor, Known, Runtime, Value, referenced
 from cannlab.ascendc.codegen.transform import rewrite
+from cannlab.ascendc.language.adv.matmul import dismiss, scratch_bytes, serve, served
 from cannlab.ascendc.language.core.array import Array
 from cannlab.ascendc.language.core.builder import BlockState, GlobalBuilder
 from cannlab.ascendc.language.core.constexpr import ConstExpr, constraints, require_constexpr
@@ -30,10 +31,12 @@ from cannlab.ascendc.language.fwk.tpipe import TQueBind
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.ascendc.runtime.compiler import CompileOptions
 from cannlab.ascendc.runtime.config import chip
-from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, run
+from cannlab.ascendc.runtime.launcher import HostArray, LaunchOptions, Scratch, run
 from cannlab.errors.places import label
 from cannlab.machine import core
 from cannlab.machine.core import KernelFault, modes
+from cannlab.machine.core.pipes import CUBE_CORE
+from cannlab.machine.core.units import MIXED
 
 if TYPE_CHECKING:
     from cannlab.machine.core import Launch, Result
@@ -69,6 +72,21 @@ class MockValue:
 
     def __init__(self, dtype: DataType) -> None:
         self.dtype = dtype
+
+
+class _Seen(NamedTuple):
+    """What the pass over a kernel's calls came to.
+
+    Attributes:
+        automatic: it makes automatic tensors.
+        apart: every call was seen, and none makes the cores wait for each other or reads the time.
+        matmul: it registers a Matmul object. scratch: some of its operands lie in the UB.
+    """
+
+    automatic: bool
+    apart: bool
+    matmul: bool
+    scratch: bool
 
 
 class _Text:
@@ -113,8 +131,8 @@ class JITFunction:
         self._text: _Text | None = None
         self._runner: Callable[..., Any] | None = None
         self._prober: Callable[..., Any] | None = None
-        self._checked: dict[tuple[Any, ...], tuple[bool, bool]] = {}
-        """Specialisations that the front end took: do they make automatic tensors; do their cores run apart?"""
+        self._checked: dict[tuple[Any, ...], _Seen] = {}
+        """Specialisations that the front end took."""
         self._launch_options = LaunchOptions()
 
     @staticmethod
@@ -143,13 +161,14 @@ class JITFunction:
         return self.fn(*args, **kwargs)
 
     def _run(self, *args: Any, **kwargs: Any) -> None:
-        body, arrays, scalars, sync, cores, apart = self._prepared(args, kwargs)
+        blocks = self._launch_options.core_num
+        body, arrays, scalars, sync, cores, apart = self._prepared(args, kwargs, blocks)
         with _ONE_AT_A_TIME:
             GlobalBuilder.calls = {}
             run(self.name, body, arrays, scalars, self._launch_options, sync, cores, apart)
 
     def _prepared(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], blocks: int
     ) -> tuple[Callable[[Launch], None], list[HostArray], list[Any], str, str, bool]:
         """A call's kernel, compiled: what runs per block, arrays to copy, scalars, synchronisation model, cores, and
         whether these run apart from each other."""
@@ -161,21 +180,35 @@ class JITFunction:
         compile_options = CompileOptions(**{name: merged[name] for name in _COMPILE if name in merged})
         bound = self._signature.bind(*args, **kwargs).arguments
         arguments, arrays, scalars, key = self._arguments(bound)
-        automatic, apart = self._compile(arguments, key, compile_options.cores)
+        seen = self._compile(arguments, key, compile_options.cores)
         runner = self._runner
         assert runner is not None
+        cores = compile_options.cores
+        if seen.matmul and compile_options.kernel_type is None:
+            cores = CUBE_CORE if compile_options.matmul_cube_only else "MIX_1_2"
+        serving = seen.matmul and served(cores)
+        memory: int | None = None
+        if serving and seen.scratch:
+            memory = len(arrays)
+            arrays = [*arrays, Scratch(max(blocks, 0) * MIXED[cores] * scratch_bytes(chip().ub_bytes))]
 
         def body(launch: Launch) -> None:
-            GlobalBuilder.state = BlockState(launch)
+            state = GlobalBuilder.state = BlockState(launch)
+            state.matmul_memory = memory
             try:
+                if serving and launch.cores == CUBE_CORE:
+                    serve(state)
+                    return
                 self._invoke(runner, {name: _per_block(value) for name, value in arguments.items()})
+                if serving:
+                    dismiss(state)
             finally:
                 GlobalBuilder.state = None
 
         sync = "auto" if compile_options.auto_sync else "strict"
-        if automatic or compile_options.insert_sync:
+        if seen.automatic or compile_options.insert_sync:
             sync = "inserted"
-        return body, arrays, scalars, sync, compile_options.cores, apart
+        return body, arrays, scalars, sync, cores, seen.apart
 
     def _invoke(self, runner: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Run rewritten code; what it raises is what the front end would say."""
@@ -255,12 +288,8 @@ class JITFunction:
         self._runner = rewrite(self.fn, text.tree, text.first, helpers)
         self._prober = rewrite(self.fn, text.tree, text.first, probe, probe=True)
 
-    def _probe(self, arguments: dict[str, Any], cores: str) -> tuple[bool, bool]:
-        """Every call once, on a launch that executes nothing: what no overload takes is refused here.
-
-        Gives whether an automatic tensor was made, and whether every call was seen and none makes the cores wait for
-        each other or reads the time.
-        """
+    def _probe(self, arguments: dict[str, Any], cores: str) -> _Seen:
+        """Every call once, on a launch that executes nothing: what no overload takes is refused here."""
         assert self._prober is not None
         launch = probe.ProbeLaunch(chip(), 1, cores)
         with _ONE_AT_A_TIME:
@@ -282,11 +311,14 @@ class JITFunction:
                 raise self._codegen_error(problem) from problem
             except (probe.Ended, ArithmeticError, LookupError):
                 launch.apart = False
+                if not state.matmul:
+                    # What comes behind was not seen: the kernel's text tells.
+                    state.matmul = state.matmul_scratch = _mentions(self._source().tree, "register_matmul")
             finally:
                 GlobalBuilder.state, GlobalBuilder.calls = before, calls
-        return state.automatic, launch.apart
+        return _Seen(state.automatic, launch.apart, state.matmul, state.matmul_scratch)
 
-    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> tuple[bool, bool]:
+    def _compile(self, arguments: dict[str, Any], key: tuple[Any, ...], cores: str) -> _Seen:
         self._prepare()
         key = (*key, cores)
         if key in self._checked:
@@ -368,14 +400,14 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
     """
     if core_num <= 0:
         raise ValueError("Core number should be large than 0")
-    body, arrays, scalars, sync, cores, apart = kernel._prepared(args, kwargs)
+    body, arrays, scalars, sync, cores, apart = kernel._prepared(args, kwargs, core_num)
     with _ONE_AT_A_TIME:
         GlobalBuilder.calls = {}
         inputs = [array.array for array in arrays]
         there = soc or chip()
         # Its numbers are needed, whatever CANNLAB_KERNEL_DATA says.
         mode = modes.current()._replace(data=True)
-        return core.run(
+        result = core.run(
             kernel.name,
             body,
             inputs,
@@ -387,6 +419,8 @@ def emulate(kernel: JITFunction, core_num: int, *args: Any, soc: Soc | None = No
             apart=apart,
             mode=mode,
         )
+    own = sum(not isinstance(array, Scratch) for array in arrays)
+    return replace(result, outputs=result.outputs[:own])
 
 
 def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], active: tuple[str, ...]) -> Value | None:
@@ -402,6 +436,11 @@ def _visit_nested(function: Any, args: list[Value], kwargs: dict[str, Value], ac
             value = _abstract(_runtime(value.value))
         values[name] = value
     return function._visit(values, False, active)
+
+
+def _mentions(tree: ast.AST, name: str) -> bool:
+    """Does a function's text use a name of ``asc``?"""
+    return any(isinstance(node, ast.Attribute) and node.attr == name for node in ast.walk(tree))
 
 
 def _runtime(value: Any) -> Any:

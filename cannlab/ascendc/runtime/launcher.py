@@ -98,6 +98,16 @@ class HostArray:
                 self.value.copy_(torch.from_numpy(new.copy()))
 
 
+class Scratch(HostArray):
+    """Global memory that a launch keeps for itself: nothing goes there or comes back."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(np.zeros(size, dtype=np.uint8))
+
+    def copy_back(self, data: NDArray[np.uint8]) -> None:
+        """Nothing."""
+
+
 CHAOS = "CANNLAB_CHAOS"
 """Names a seed: launches give what another order of their instructions gives that the synchronisation allows, and a
 race is told but does not end the launch: it shows as wrong numbers, as on a chip."""
@@ -169,7 +179,8 @@ def run(
         assert result is not None
         return Work(result.timing.ns, kernel=result.trace)
 
-    code = _submit(node, stream, name, inputs, options, kernel, cores)
+    given = [array.array for array in arrays if not isinstance(array, Scratch)]
+    code = _submit(node, stream, name, given, options, kernel, cores)
     if found:
         raise KernelError(found)
     if code:

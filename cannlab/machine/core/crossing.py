@@ -26,7 +26,7 @@ SYNC_ALL = 14
 """The flag that the hard sync_all uses. Source: inferred from public kernels."""
 Imm = tuple[int, ...]
 Operands = tuple[tuple[int, int, int], ...]
-SET, WAIT, ALL, ALL_WAIT, SOFT, SOFT_WAIT, IB_SET, IB_WAIT, NOTIFY, WAIT_PRE = (
+SET, WAIT, ALL, ALL_WAIT, SOFT, SOFT_WAIT, IB_SET, IB_WAIT, NOTIFY, WAIT_PRE, SEND, RECEIVE = (
     BY_NAME[name].number
     for name in (
         "cross_core_set_flag",
@@ -39,6 +39,8 @@ SET, WAIT, ALL, ALL_WAIT, SOFT, SOFT_WAIT, IB_SET, IB_WAIT, NOTIFY, WAIT_PRE = (
         "ib_wait",
         "notify_next_block",
         "wait_pre_block",
+        "message_send",
+        "message_wait",
     )
 )
 
@@ -103,6 +105,8 @@ class Crossing:
         self._there: dict[tuple[int, int], deque[Signal]] = {}
         self._slots: dict[tuple[int, int], _Slot] = {}
         self._arrivals: dict[tuple[int, int, int], _Arrivals] = {}
+        self._mail: dict[int, deque[Signal]] = {}
+        """Unit -> messages that came for it, in the order in which they were sent."""
         self.ended: set[int] = set()
 
     # -- flags of the hardware --------------------------------------------------------------------------
@@ -156,6 +160,8 @@ class Crossing:
             arrivals = self._of(op, operands)
             wanted = arrivals.count(unit.number)
             return wanted > 0 and all(arrivals.count(each.number) >= wanted for each in self._parties(imm[0]))
+        if op == RECEIVE:
+            return bool(self._mail.get(unit.number))
         if op in (IB_SET, IB_WAIT):
             return self._slot(operands).up is (op == IB_WAIT)
         if op == WAIT_PRE:
@@ -174,6 +180,8 @@ class Crossing:
             return self.set_flag(unit, imm[0], imm[1], signal)
         if op == ALL:
             return self.set_flag(unit, SYNC_ALL, 0, signal)
+        if op == SEND:
+            self._mail.setdefault(imm[0], deque()).append(signal)
         if op in (SOFT, NOTIFY):
             self._of(op, operands).tell(unit.number, signal, self._vector_cores())
         elif op in (IB_SET, IB_WAIT):
@@ -192,6 +200,8 @@ class Crossing:
             if key not in arrivals.merged:
                 arrivals.merged = {key: _all([arrivals.told[each.number, turn] for each in self._parties(imm[0])])}
             return arrivals.merged[key]
+        if op == RECEIVE:
+            return self._mail[unit.number].popleft()
         if op in (IB_SET, IB_WAIT):
             return self._slot(operands).last
         if op == WAIT_PRE:
@@ -240,6 +250,10 @@ class Crossing:
             else:
                 wanted = self._members(unit, mode)[0]
             return f"flag {flag} (mode {mode})", self._not_set(flag, mode, wanted)
+        if op == RECEIVE:
+            others = [each for each in self.units if each.group == unit.group and each.kind != unit.kind]
+            what = "a request of a Matmul object" if unit.kind == CUBE_CORE else "the answer to its Matmul object"
+            return what, others
         if op == ALL_WAIT:
             return "sync_all", self._not_set(SYNC_ALL, 0, self._members(unit, 0)[0])
         if op == SOFT_WAIT:

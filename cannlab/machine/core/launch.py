@@ -8,6 +8,7 @@ wait for others gives its turn away (``turns.py``), and the record says so.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
@@ -34,6 +35,7 @@ from cannlab.machine.core.pipes import (
     ALIGN,
     ALL_PIPES,
     BLOCK,
+    CUBE_CORE,
     GM,
     MAX_REPEAT,
     PATHS,
@@ -73,7 +75,8 @@ _INIT, _ALLOC, _ENQUE, _DEQUE, _FREE, _RESET = (
 )
 _BLOCK_START, _BLOCK_PAUSE = BY_NAME["block_start"].number, BY_NAME["block_pause"].number
 _CROSS_SET, _CROSS_WAIT, _SYNC_ALL, _IB_SET = crossing.SET, crossing.WAIT, crossing.ALL, crossing.IB_SET
-_TELLS = frozenset({_CROSS_SET, _SYNC_ALL, crossing.SOFT, _IB_SET, crossing.IB_WAIT, crossing.NOTIFY})
+_SEND, _RECEIVE = crossing.SEND, crossing.RECEIVE
+_TELLS = frozenset({_SEND, _CROSS_SET, _SYNC_ALL, crossing.SOFT, _IB_SET, crossing.IB_WAIT, crossing.NOTIFY})
 _FROM_ZERO = frozenset({crossing.SOFT, _IB_SET, crossing.NOTIFY})
 _MOST_WAITS = 8
 _POOL_RESET = BY_NAME["pool_reset"].number
@@ -231,6 +234,8 @@ class Launch:
         self._crossing = Crossing(self.units)
         self.waits: dict[int, tuple[int, tuple[int, ...], tuple[tuple[int, int, int], ...], int]] = {}
         """Unit -> the instruction between cores at which it stands, and its number."""
+        self.letters: dict[int, deque[Any]] = {}
+        """Unit -> what the messages for it say, in order; the face's."""
         self._begun: set[int] = set()
         self._away: dict[int, tuple[Any, ...]] = {}
         """Units that wait: what is theirs."""
@@ -284,6 +289,10 @@ class Launch:
         """Is what a waiting unit waits for there?"""
         op, imm, operands, _ = self.waits[unit]
         return self._crossing.ready(self.units[unit], op, imm, operands)
+
+    def serves(self, unit: int) -> bool:
+        """Is a waiting unit a cube core that waits for requests?"""
+        return self.waits[unit][0] == _RECEIVE and self.units[unit].kind == CUBE_CORE
 
     def go_on(self, unit: int) -> None:
         """Back to a unit that waited; the running one is finished or waits."""
@@ -385,6 +394,17 @@ class Launch:
                 break
             frame = frame.f_back
         self.apply(op, pipe, dtype, number, frame.f_lineno if number else 0, imm, operands)
+
+    def line(self) -> tuple[int, int]:
+        """The caller's file, by its number in the record, and line: for instructions that are issued elsewhere."""
+        frame = sys._getframe(1)
+        while True:
+            number = self._labels.get(id(frame.f_code), -1)
+            if number == -1:
+                number = self._label(frame.f_code)
+            if number or frame.f_back is None:
+                return number, frame.f_lineno if number else 0
+            frame = frame.f_back
 
     def _label(self, code: CodeType) -> int:
         from cannlab.errors.places import label as learner_file
@@ -661,13 +681,15 @@ class Launch:
         if not crossing.ready(unit, op, imm, operands):
             raise ValueError(f"instruction {number} passes a wait that no core has released")
         every = bool(operands) or op == _SYNC_ALL
+        if op == _SEND:
+            pipe, every = imm[1], imm[1] == ALL_PIPES
         if every:
             ordering.barrier(ALL_PIPES)
             ordering.last[Pipe.S] = number
         heard = crossing.hear(unit, op, imm, operands)
         if heard is not None:
             ordering.hear(heard.clock)
-            schedule.hear(heard.when, CROSS_MEMORY if operands else CROSS_FLAG)
+            schedule.hear(heard.when, CROSS_MEMORY if operands or op == _RECEIVE else CROSS_FLAG)
         if op in _TELLS:
             when = schedule.tell(pipe, every) if heard is None else schedule.here()
             signal = Signal(ordering.clock(pipe), when, number)

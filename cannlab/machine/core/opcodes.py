@@ -24,6 +24,7 @@ from cannlab.machine.core import (
     gathering,
     layout,
     movement,
+    normalising,
     quantising,
     reductions,
     sorting,
@@ -765,6 +766,29 @@ for _number, _name, _compute, _names in (
         cycles=COMPOSITE_CYCLES if _name == "adv_power" else 3.0,
     )
 
+for _number, _name, _execute, _operands, _types in (
+    (
+        350,
+        "softmax",
+        normalising.softmax,
+        (normalising.matrix, normalising.blocks, normalising.blocks, normalising.matrix),
+        same(_FLOAT, 4) | each([("float16", "float32", "float32", "float16")]),
+    ),
+    (351, "rmsnorm", normalising.rmsnorm, (normalising.matrix, normalising.matrix, normalising.line), same(_FLOAT, 3)),
+):
+    _add(
+        _number,
+        _name,
+        _V,
+        Pipe.V,
+        _execute,
+        roles="wwwr" if _name == "softmax" else "wrr",
+        repeats=normalising.repeats,
+        touches=tuple(touch(place) for place, touch in enumerate(_operands)),
+        types=_types,
+        cycles=COMPOSITE_CYCLES,
+    )
+
 _add(160, "set_value", Kind.SCALAR, Pipe.S, movement.store, roles="w", align=(0,))
 _add(161, "get_value", Kind.SCALAR, Pipe.S, movement.nothing, roles="r", align=(0,))
 
@@ -800,6 +824,10 @@ _add(201, "block_pause", Kind.BLOCK, Pipe.S, movement.nothing)
 for _number, _name in ((183, "cross_core_set_flag"), (184, "cross_core_wait_flag")):
     _add(_number, _name, Kind.CROSS, Pipe.S, movement.nothing)
 """imm: flag, mode, pipe."""
+for _number, _name in ((203, "message_send"), (204, "message_wait")):
+    _add(_number, _name, Kind.CROSS, Pipe.S, movement.nothing)
+"""Of the Matmul object: requests to the cube core and its answers, in order. imm of a send: unit, the pipe
+(or ALL_PIPES) that has done everything before; of a wait: nothing."""
 _add(185, "sync_all", Kind.CROSS, Pipe.S, movement.nothing)
 """The core has arrived; it is held up by sync_all_wait."""
 _add(186, "sync_all_wait", Kind.CROSS, Pipe.S, movement.nothing)

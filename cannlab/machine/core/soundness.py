@@ -114,6 +114,14 @@ def _cross(entry: Instruction, unit: Unit, every: tuple[Unit, ...]) -> None:
     elif op in (crossing.ALL, crossing.ALL_WAIT):
         if imm:
             raise Unsound("sync_all has no numbers")
+    elif op == crossing.SEND:
+        to, pipe = imm
+        partners = [each.number for each in every if each.group == unit.group and each.kind != unit.kind]
+        if to not in partners or pipe not in (ALL_PIPES, *Pipe):
+            raise Unsound("a request or an answer goes to a core of the same group")
+    elif op == crossing.RECEIVE:
+        if imm:
+            raise Unsound("waiting for a request or an answer has no numbers")
     elif op in (crossing.IB_SET, crossing.IB_WAIT):
         block, event = imm
         if block < 0 or event < 0 or [operand[2] for operand in entry.operands] != [32, 32]:
@@ -244,6 +252,7 @@ _BITS = {
     "fixpipe": (5,),
     "fixpipe_vector": (5,),
     "bilinear_interpolation": (0, 1),
+    "rmsnorm": (3, 4),
 }
 """Immediates that are bits, not numbers."""
 _VOLUME: dict[str, Callable[[tuple[int, ...]], int]] = {
@@ -258,6 +267,7 @@ _VOLUME: dict[str, Callable[[tuple[int, ...]], int]] = {
     **dict.fromkeys(("sort32", "sort", "extract"), lambda imm: imm[0] * 256),
     **dict.fromkeys(("transpose", "transpose_ext"), lambda imm: imm[1] * imm[2] * imm[3] * imm[4]),
     "trans_data_to_5hd": lambda imm: imm[0] * 512,
+    **dict.fromkeys(("softmax", "rmsnorm"), lambda imm: imm[0] * imm[1]),
     "bilinear_interpolation": lambda imm: max(imm[2], 1) * imm[6] * 128,
     **dict.fromkeys(("brcb", "gatherb"), lambda imm: imm[0] * 256),
     **dict.fromkeys(("gather_mask", "gather_mask_tensor"), lambda imm: max(imm[2], 256) * imm[4]),

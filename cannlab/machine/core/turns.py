@@ -130,18 +130,28 @@ class Turns:
     def _pick(self) -> int | None:
         """Whose turn it is: the first waiting unit that may go on, else the next one to begin; None when all are over.
 
+        A cube core that waits for requests lets the vector cores of its group go first: what they ask for at the same
+        time is served in that order, not one core after the other.
+
         Raises:
             KernelFault: units wait, and none of them may go on.
         """
         launch = self._launch
+        server: int | None = None
         for unit in self._batons:
             if launch.may_go_on(unit):
-                return unit
+                if not launch.serves(unit):
+                    return unit
+                server = unit if server is None else server
         if self._next < len(self._order):
             unit = self._order[self._next]
             group = launch.units[unit].group
+            if server is not None and launch.units[server].group != group:
+                return server
             if group in self._unfinished or len(self._unfinished) < launch.at_once:
                 return unit
+        if server is not None:
+            return server
         if self._batons:
             launch.deadlock()
         return None

@@ -30,6 +30,8 @@ class BlockState:
         auto_floor: lowest byte of the UB that automatic tensors take; None without any.
         workspace: set_sys_workspace's address.
         contexts: set_hccl_context's addresses.
+        matmul, matmul_scratch: a Matmul object was registered; it has operands in the UB.
+        matmul_memory: the argument that these go through; None without any.
         spaces: position -> where it lies on the chip, and its number, as far as it was asked.
     """
 
@@ -53,6 +55,9 @@ class BlockState:
         self.workspace: Any = None
         self.contexts: dict[int, Any] = {}
         self.spaces: dict[int, tuple[int, int]] = {}
+        self.matmul = False
+        self.matmul_scratch = False
+        self.matmul_memory: int | None = None
 
 
 class GlobalBuilder:
