@@ -243,16 +243,24 @@ class LessonGates:
                     problem(text, name=entry.name)
         return found
 
-    def proofs(self, client: Client) -> list[Problem]:
-        """The placeholder fails, the solution passes, every wrong answer fails with its own diagnosis."""
-        return [problem for exercise in self.lesson.exercises for problem in self.prove(client, exercise)]
+    def proofs(self, client: Client, *, own: bool = True, wrong: bool = True) -> list[Problem]:
+        """The placeholder fails, the solution passes (``own``), every wrong answer fails with its own diagnosis (``wrong``).
 
-    def prove(self, client: Client, exercise: Exercise) -> list[Problem]:
+        The wrong answers take five times as long as the rest.
+        """
+        return [
+            problem
+            for exercise in self.lesson.exercises
+            for problem in self.prove(client, exercise, own=own, wrong=wrong)
+        ]
+
+    def prove(self, client: Client, exercise: Exercise, *, own: bool = True, wrong: bool = True) -> list[Problem]:
         """The proofs of one exercise."""
         part, check = self.workbook.part(exercise.id), self.checks.get(exercise.id)
         if part is None or check is None:
             return []
-        found = _Proof(self.layout, exercise, part, check, client).problems()
+        proof = _Proof(self.layout, exercise, part, check, client)
+        found = [*(proof.own() if own else ()), *(proof.told() if wrong else ())]
         return [
             Problem(self.shown["checks"], self._line(exercise.id, name), text, exercise.id)
             if name
@@ -315,10 +323,16 @@ class _Proof:
     def run(self, source: str, **terms: Any) -> Result:
         return self.client.check(self.layout.root, self.exercise.id, source, {"compare_placeholder": False} | terms)
 
-    def problems(self) -> list[tuple[str, str]]:
-        """(misconception or "", what is wrong) of everything."""
-        own = [("", text) for text in (*self.placeholder(), *self.solution())]
-        return own + [(entry.name, text) for entry in self.check.misconceptions for text in self.wrong(entry)]
+    def own(self) -> Iterator[tuple[str, str]]:
+        """("", what is wrong) of the placeholder and the solution."""
+        for text in (*self.placeholder(), *self.solution()):
+            yield "", text
+
+    def told(self) -> Iterator[tuple[str, str]]:
+        """(misconception, what is wrong) of the wrong answers."""
+        for entry in self.check.misconceptions:
+            for text in self.wrong(entry):
+                yield entry.name, text
 
     def placeholder(self) -> Iterator[str]:
         result = self.run(self.part.placeholder)

@@ -1,4 +1,7 @@
-"""The gates over the real course, lesson by lesson."""
+"""The gates over the real course, lesson by lesson.
+
+The wrong answers of all checks take most of the time: they are slow tests, and `cannlab dev check` runs them, too.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,19 @@ def test_the_manifest_and_the_files_agree() -> None:
 
 @pytest.mark.timeout(1500)  # hundreds of answers in one test: a slow machine needs its time
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_every_gate_holds(lesson: Lesson, client: Client) -> None:
+def test_forms_placeholders_and_solutions(lesson: Lesson, client: Client) -> None:
     _must_exist(lesson)
-    problems = LessonGates(COURSE, lesson).all(client)
+    gates = LessonGates(COURSE, lesson)
+    problems = [*gates.forms(), *gates.proofs(client, wrong=False)]
+    assert problems == [], listing(problems)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_wrong_answer_gets_its_own_diagnosis(lesson: Lesson, client: Client) -> None:
+    _must_exist(lesson)
+    problems = LessonGates(COURSE, lesson).proofs(client, own=False)
     assert problems == [], listing(problems)
 
 
