@@ -244,7 +244,7 @@ class LessonGates:
         return found
 
     def proofs(self, client: Client, *, own: bool = True, wrong: bool = True) -> list[Problem]:
-        """The placeholder fails, the solution passes (``own``), every wrong answer fails with its own diagnosis (``wrong``).
+        """``own``: the placeholder fails, the solution passes; ``wrong``: every wrong answer gets its own diagnosis.
 
         The wrong answers take five times as long as the rest.
         """
