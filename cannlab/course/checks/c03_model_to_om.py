@@ -36,6 +36,7 @@ from cannlab.course.spec import (
     gives,
     got,
     how_many_right,
+    model_bytes,
     near,
     om_for_chip,
     option,
@@ -68,8 +69,7 @@ def onnx_bytes(
 
     ``dims`` is the input's shape (a text stands for an open dimension); height and width are even numbers.
     """
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
+    from onnx import helper
 
     _, channels, height, width = dims
     assert isinstance(channels, int)
@@ -90,16 +90,8 @@ def onnx_bytes(
         helper.make_node("Flatten", ["c"], ["d"], "flatten"),
         helper.make_node("Gemm", ["d", "fc.weight", "fc.bias"], ["scores"], "fc", transB=1),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims))],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [dims[0], classes])],
-        [numpy_helper.from_array(array.astype(np.float32), key) for key, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-    data: bytes = onnx.ModelProto.SerializeToString(model, deterministic=True)
-    return data
+    shapes = {name: dims}, {"scores": [dims[0], classes]}
+    return model_bytes(nodes, *shapes, weights, name="small", opset=opset)
 
 
 def atc(model: bytes, *options: str) -> tuple[str, bytes]:

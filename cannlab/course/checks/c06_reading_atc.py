@@ -23,6 +23,7 @@ from cannlab.course.spec import (
     change,
     got,
     how_many_right,
+    model_bytes,
     raises,
     read,
     require,
@@ -88,18 +89,8 @@ def pair(rng: Generator) -> bytes:
 def serialised(
     nodes: list[Any], inputs: dict[str, tuple[int | str, ...]], scores: tuple[int | str, ...], weights: dict[str, Array]
 ) -> bytes:
-    from onnx import ModelProto, TensorProto, helper, numpy_helper
-
-    graph = helper.make_graph(
-        nodes,
-        "small",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims)) for name, dims in inputs.items()],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, list(scores))],
-        [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    data: bytes = ModelProto.SerializeToString(model, deterministic=True)
-    return data
+    """A network whose float32 output is ``scores``."""
+    return model_bytes(nodes, inputs, {"scores": scores}, weights, name="small")
 
 
 # -- reading what the commands left ------------------------------------------------------------------

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +21,7 @@ from cannlab.course.spec import (
     called,
     change,
     command,
+    converted,
     ends,
     everything_freed,
     exit_status,
@@ -33,6 +30,7 @@ from cannlab.course.spec import (
     gives,
     got,
     how_many_right,
+    model_bytes,
     om_for_chip,
     option,
     raises,
@@ -60,19 +58,7 @@ def network(
     name: str, channels: int, nodes: list[Any], weights: Mapping[str, Array], output: tuple[str, list[int | str]]
 ) -> bytes:
     """A model with one input (n, channels, h, w), all but the channels open."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", channels, "h", "w"])],
-        [helper.make_tensor_value_info(output[0], TensorProto.FLOAT, output[1])],
-        [numpy_helper.from_array(array.astype(np.float32), key) for key, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    data: bytes = onnx.ModelProto.SerializeToString(model, deterministic=True)
-    return data
+    return model_bytes(nodes, {name: ["n", channels, "h", "w"]}, dict([output]), weights)
 
 
 @cache
@@ -111,18 +97,10 @@ def edge_marker() -> bytes:
 
 
 @cache
-def converted(model: bytes, *options: str) -> bytes:
+def om_bytes(model: bytes, *options: str) -> bytes:
     """The om that atc makes of a model for the lesson's chip."""
-    from cannlab.atc import main
-
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as console:
-        Path(folder, "net.onnx").write_bytes(model)
-        with contextlib.chdir(folder):
-            base = ("--model=net.onnx", "--framework=5", "--output=net", f"--soc_version={SOC}")
-            main([*base, "--export_compile_stat=0", *options])
-        made = Path(folder, "net.om")
-        assert made.is_file(), console.getvalue()
-        return made.read_bytes()
+    with converted(model, SOC, "--export_compile_stat=0", *options) as folder:
+        return folder.joinpath("net.om").read_bytes()
 
 
 @cache
@@ -479,7 +457,7 @@ def draw_serve(rng: Generator, size: tuple[tuple[int, ...], int, int]) -> dict[s
     gears, count, classes = size
     dims = (3, 24, 40)
     shape = f"--input_shape=image:-1,{','.join(map(str, dims))}"
-    model = converted(classifier("image", 3, classes), shape, f"--dynamic_batch_size={','.join(map(str, gears))}")
+    model = om_bytes(classifier("image", 3, classes), shape, f"--dynamic_batch_size={','.join(map(str, gears))}")
     return {
         "om_path": File("net.om", model),
         "images": rng.standard_normal((count, *dims)).astype(np.float32),
@@ -662,7 +640,7 @@ SIZES = ((32, 160), (160, 32), (64, 96), (96, 64), (128, 192))
 
 def draw_pictures(rng: Generator, size: tuple[int, int]) -> dict[str, Any]:
     gears = ";".join(f"{h},{w}" for h, w in (SIZES[int(n)] for n in rng.permutation(len(SIZES))))
-    model = converted(edge_marker(), "--input_shape=picture:1,1,-1,-1", f"--dynamic_image_size={gears}")
+    model = om_bytes(edge_marker(), "--input_shape=picture:1,1,-1,-1", f"--dynamic_image_size={gears}")
     return {"om_path": File("edges.om", model), "picture": rng.standard_normal(size).astype(np.float32)}
 
 

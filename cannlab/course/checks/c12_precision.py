@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,12 +23,14 @@ from cannlab.course.spec import (
     call,
     change,
     command,
+    converted,
     exact,
     exit_status,
     file_made,
     gives,
     got,
     how_many_right,
+    model_bytes,
     om_for_chip,
     option,
     raises,
@@ -52,40 +50,19 @@ HALF_MAX = 65504.0
 # -- models and conversions --------------------------------------------------------------------------
 
 
-def onnx_bytes(
+def network(
     nodes: Sequence[Any], inputs: Mapping[str, Sequence[int]], output: str, weights: Mapping[str, Array]
 ) -> bytes:
     """A model of ONNX nodes; ``inputs`` is name -> shape."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [onnx.ValueInfoProto(name=output)],
-        [numpy_helper.from_array(np.asarray(array, np.float32), name) for name, array in weights.items()],
-    )
-    graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    data: bytes = onnx.ModelProto.SerializeToString(model, deterministic=True)
-    return data
+    return model_bytes(nodes, inputs, {output: None}, weights, opset=13)
 
 
-def converted(model: bytes, soc: str, *options: str, **files: str) -> Any:
-    """The om of a model, converted beside files with these texts; ValueError with atc's console if there is none."""
+def compiled_om(model: bytes, soc: str, *options: str, **files: str) -> Any:
+    """The om of a model, converted beside files NAME.cfg; ValueError with atc's console if there is none."""
     from cannlab import om
-    from cannlab.atc import main
 
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()) as console:
-        folder = Path(name)
-        folder.joinpath("net.onnx").write_bytes(model)
-        for stem, text in files.items():
-            folder.joinpath(f"{stem}.cfg").write_text(text, encoding="utf-8")
-        with contextlib.chdir(folder):
-            words = ["--model=net.onnx", "--framework=5", "--output=net", f"--soc_version={soc}"]
-            if main([*words, "--export_compile_stat=0", *options]) != 0:
-                raise ValueError(console.getvalue())
+    texts = {f"{stem}.cfg": text for stem, text in files.items()}
+    with converted(model, soc, "--export_compile_stat=0", *options, files=texts) as folder:
         return om.read(folder / "net.om")
 
 
@@ -229,10 +206,10 @@ def _chip_types(graph: str, changes: str) -> tuple[tuple[str, str], ...]:
             axes = helper.make_tensor(extra[0], TensorProto.INT64, [1], [1])
             made.append(helper.make_node("Constant", [], extra, extra[0], value=axes))
         made.append(helper.make_node(ONNX_TYPE.get(kind, kind), [*reads, *extra], [name], name, **attributes))
-    model = onnx_bytes(made, {"x": [16, 16]}, nodes[-1][0], weights)
+    model = network(made, {"x": [16, 16]}, nodes[-1][0], weights)
     options = ("--precision_mode=allow_mix_precision", "--modify_mixlist=mix.cfg", "--fusion_switch_file=off.cfg")
     off = json.dumps({"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}})
-    types = node_types(converted(model, LISTS_SOC, *options, mix=changes, off=off))
+    types = node_types(compiled_om(model, LISTS_SOC, *options, mix=changes, off=off))
     return tuple((name, types[name]) for name, _, _ in nodes)
 
 
@@ -382,7 +359,7 @@ def mixed_model(listed: str, other: str) -> bytes:
         reads = {"MatMul": [before, f"w{number // 2}"], "Mul": [before, before]}.get(kind, [before])
         before = f"t{number}"
         nodes.append(helper.make_node(kind, reads, [before], f"{kind.lower()}{number}"))
-    return onnx_bytes(nodes, {"x": [8, 16]}, before, weights)
+    return network(nodes, {"x": [8, 16]}, before, weights)
 
 
 def made_types(case: CaseRun) -> dict[str, str]:
@@ -394,7 +371,7 @@ def made_types(case: CaseRun) -> dict[str, str]:
 @cache
 def listed_types(model: bytes, lists: bytes, soc: str) -> dict[str, str]:
     options = ("--precision_mode=allow_mix_precision", "--modify_mixlist=mix.cfg")
-    return node_types(converted(model, soc, *options, mix=lists.decode()))
+    return node_types(compiled_om(model, soc, *options, mix=lists.decode()))
 
 
 def as_listed(case: CaseRun) -> bool:
@@ -758,7 +735,7 @@ def keep_model(kind: str, seed: int) -> bytes:
 
         axes = helper.make_tensor("axes", TensorProto.INT64, [1], [1])
         nodes.insert(0, node("Constant", [], ["axes"], name("Constant"), value=axes))
-    return onnx_bytes(nodes, {"x": [16, 32]}, "scores", weights)
+    return network(nodes, {"x": [16, 32]}, "scores", weights)
 
 
 @cache
@@ -843,7 +820,7 @@ def small_error(case: CaseRun) -> Fact:
     try:
         # atc refuses an empty file, as an option that says nothing.
         options = {"keep": case.got} if lines(case.got) else {}
-        compiled = converted(model, KEEP_SOC, *("--keep_dtype=keep.cfg" for _ in options), **options)
+        compiled = compiled_om(model, KEEP_SOC, *("--keep_dtype=keep.cfg" for _ in options), **options)
         found = error(compiled, model, keep_rows())
     except Exception:
         # Whatever the answer gave instead of a text; the other facts say what is wrong with it.
@@ -1008,7 +985,7 @@ def mend_model(seed: int) -> bytes:
         node("Flatten", ["n"], ["f"], "flatten"),
         node("Gemm", ["f", "fc.weight", "fc.bias"], ["scores"], "fc", transB=1),
     ]
-    return onnx_bytes(nodes, {"x": list(MEND_SHAPE)}, "scores", weights)
+    return network(nodes, {"x": list(MEND_SHAPE)}, "scores", weights)
 
 
 @cache
@@ -1093,7 +1070,7 @@ def like_the_defaults() -> Sign:
 
     def ask(case: CaseRun) -> bool:
         model, images = case.inputs["model"].data, case.inputs["images"]
-        default = error(converted(model, MEND_SOC), model, images)
+        default = error(compiled_om(model, MEND_SOC), model, images)
         return bool(np.isclose(error(mended(case), model, images), default, rtol=1e-3))
 
     return unmet("error") & sign(lambda attempt: all(map(ask, attempt.failed)))

@@ -28,6 +28,7 @@ from cannlab.course.spec import (
     gives,
     got,
     how_many_right,
+    model_bytes,
     raises,
     read,
     require,
@@ -48,36 +49,16 @@ VENDOR = "com.microsoft"
 # -- making models -----------------------------------------------------------------------------------
 
 
-def model_bytes(
+def network(
     nodes: Sequence[NodeProto],
     inputs: Mapping[str, Sequence[int]],
     outputs: Mapping[str, Sequence[int | str]],
     weights: Arrays | None = None,
-    *,
-    inner: Mapping[str, Sequence[int]] | None = None,
-    opset: int = 17,
-    out_type: int = 1,
+    **options: Any,
 ) -> bytes:
-    """An ONNX file: float32 inputs, and outputs of one type (1 is float32); ``inner`` are shapes of other tensors."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    graph = helper.make_graph(
-        list(nodes),
-        "net",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims)) for name, dims in inputs.items()],
-        [helper.make_tensor_value_info(name, out_type, list(dims)) for name, dims in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()],
-        value_info=[
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, list(dims)) for name, dims in (inner or {}).items()
-        ],
-    )
-    opsets = [helper.make_opsetid("", opset)]
-    if any(node.domain == VENDOR for node in nodes):
-        opsets.append(helper.make_opsetid(VENDOR, 1))
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    data: bytes = onnx.ModelProto.SerializeToString(model, deterministic=True)
-    return data
+    """An ONNX file of the lesson's nodes; ``options`` as in model_bytes."""
+    domains = [VENDOR] if any(node.domain == VENDOR for node in nodes) else []
+    return model_bytes(nodes, inputs, outputs, weights, domains=domains, **options)
 
 
 @cache
@@ -238,30 +219,26 @@ def examples() -> dict[str, list[bytes]]:
     picture = {"x": (1, 1, 6, 6)}
     return {
         "lookup": [
-            model_bytes([node("QuickGelu", ["x"], ["y"], "act", domain=VENDOR)], small, {"y": [4, 4]}),
-            model_bytes(
-                [node("DFT", ["x"], ["y"], "spectrum", axis=1, onesided=1)], {"x": (1, 8, 1)}, {"y": [1, 5, 2]}
-            ),
-            model_bytes(
-                [node("ReduceL2", ["x", "axes"], ["y"], "length")], small, {"y": [4, 1]}, {"axes": one}, opset=18
-            ),
+            network([node("QuickGelu", ["x"], ["y"], "act", domain=VENDOR)], small, {"y": [4, 4]}),
+            network([node("DFT", ["x"], ["y"], "spectrum", axis=1, onesided=1)], {"x": (1, 8, 1)}, {"y": [1, 5, 2]}),
+            network([node("ReduceL2", ["x", "axes"], ["y"], "length")], small, {"y": [4, 1]}, {"axes": one}, opset=18),
         ],
         "plugin": [
-            model_bytes([node("Transpose", ["x"], ["y"], "turn")], small, {"y": [4, 4]}),
-            model_bytes([node("Clip", ["x"], ["y"], "limit")], small, {"y": [4, 4]}),
-            model_bytes(
+            network([node("Transpose", ["x"], ["y"], "turn")], small, {"y": [4, 4]}),
+            network([node("Clip", ["x"], ["y"], "limit")], small, {"y": [4, 4]}),
+            network(
                 [node("MaxPool", ["x"], ["y", "where"], "pool", kernel_shape=[2, 2])], picture, {"y": [1, 1, 5, 5]}
             ),
         ],
         "shapes": [
-            model_bytes(
+            network(
                 [node("TopK", ["x", "k"], ["v", "i"], "best"), node("Add", ["i", "one"], ["y"], "next")],
                 small,
                 {"y": [4, 2]},
                 {"k": two, "one": one},
                 out_type=int64,
             ),
-            model_bytes(
+            network(
                 [node("TopK", ["x", "k"], ["v", "i"], "best"), node("Concat", ["i", "more"], ["y"], "joined", axis=1)],
                 small,
                 {"y": [4, 3]},
@@ -270,7 +247,7 @@ def examples() -> dict[str, list[bytes]]:
             ),
         ],
         "slow": [
-            model_bytes(
+            network(
                 [
                     node("Cast", ["x"], ["d"], "up", to=11),
                     node("MatMul", ["d", "w"], ["m"], "product"),
@@ -280,16 +257,16 @@ def examples() -> dict[str, list[bytes]]:
                 {"y": [4, 4]},
                 {"w": eye.astype(np.float64)},
             ),
-            model_bytes([node("NonZero", ["x"], ["y"], "found")], small, {"y": [2, "n"]}, out_type=int64),
+            network([node("NonZero", ["x"], ["y"], "found")], small, {"y": [2, "n"]}, out_type=int64),
         ],
         "silent": [
-            model_bytes([node("Gemm", ["x", "w"], ["y"], "fc", alpha=0.5)], small, {"y": [4, 4]}, {"w": eye}),
-            model_bytes(
+            network([node("Gemm", ["x", "w"], ["y"], "fc", alpha=0.5)], small, {"y": [4, 4]}, {"w": eye}),
+            network(
                 [node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[2, 2], dilations=[2, 2])],
                 picture,
                 {"y": [1, 1, 4, 4]},
             ),
-            model_bytes(
+            network(
                 [node("Resize", ["x", "", "s"], ["y"], "larger", mode="nearest")],
                 picture,
                 {"y": [1, 1, 9, 9]},
@@ -297,8 +274,8 @@ def examples() -> dict[str, list[bytes]]:
             ),
         ],
         "fine": [
-            model_bytes([node("Relu", ["x"], ["y"], "act")], small, {"y": [4, 4]}),
-            model_bytes(
+            network([node("Relu", ["x"], ["y"], "act")], small, {"y": [4, 4]}),
+            network(
                 [node("Conv", ["x", "w"], ["y"], "conv", kernel_shape=[2, 2])],
                 picture,
                 {"y": [1, 2, 5, 5]},
@@ -568,7 +545,7 @@ def draw_rewrite(rng: Generator, size: str) -> dict[str, Any]:
             nodes.append(node("MatMul", [last, f"w{number}"], [f"t{number}"], f"fc{number}"))
             last = f"t{number}"
     nodes[-1].output[0] = "result"
-    data = model_bytes(nodes, {"data": (3, width)}, {"result": (3, width)}, weights)
+    data = network(nodes, {"data": (3, width)}, {"result": (3, width)}, weights)
     return {"path": File(f"optimised{rng.integers(10, 99)}.onnx", data)}
 
 
@@ -829,7 +806,7 @@ def draw_cut(rng: Generator, size: str) -> dict[str, Any]:
         nodes = [*first, before, refused, *side, behind, node("Mul", ["d", "g"], ["result"], "gate")]
     # Nobody can infer the shape behind an unknown operator, so the file says it, as ONNX Runtime's files do.
     inner = dict.fromkeys((name for each in nodes for name in each.output if name not in outputs), (3, width))
-    data = model_bytes(nodes, {"data": (3, width)}, outputs, weights, inner=inner)
+    data = network(nodes, {"data": (3, width)}, outputs, weights, inner=inner)
     return {"path": File(f"net{rng.integers(10, 99)}.onnx", data), "refused": name}
 
 
@@ -1025,7 +1002,7 @@ def draw_undilate(rng: Generator, size: str) -> dict[str, Any]:
         node("Mul", ["r", "mean"], ["marked"], "scale"),
     ]
     shape = (*dims[:2], height, width)
-    data = model_bytes(nodes, {"picture": dims}, {"marked": shape})
+    data = network(nodes, {"picture": dims}, {"marked": shape})
     return {"path": File(f"gaps{rng.integers(10, 99)}.onnx", data)}
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,12 @@ from cannlab.course.spec import (
     Sign,
     call,
     change,
+    converted,
     exact,
     gives,
     got,
     how_many_right,
+    model_bytes,
     near,
     raises,
     read,
@@ -46,37 +47,16 @@ OFF: dict[str, dict[str, dict[str, str]]] = {
 }
 
 
-def onnx_bytes(nodes: Sequence[Any], weights: Mapping[str, Array], size: int, channels: int) -> bytes:
+def trunk(nodes: Sequence[Any], weights: Mapping[str, Array], size: int, channels: int) -> bytes:
     """A model that reads x (1, 3, size, size) and gives the last node's result, with so many channels."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-
-    last = nodes[-1].output[0]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, size, size])],
-        [helper.make_tensor_value_info(last, TensorProto.FLOAT, [1, channels, None, None])],
-        [numpy_helper.from_array(array.astype(np.float32), key) for key, array in weights.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    data: bytes = onnx.ModelProto.SerializeToString(model, deterministic=True)
-    return data
+    outputs = {nodes[-1].output[0]: [1, channels, None, None]}
+    return model_bytes(nodes, {"x": [1, 3, size, size]}, outputs, weights, opset=13)
 
 
-@contextlib.contextmanager
-def converted(model: bytes, switches: Mapping[str, Any]) -> Any:
+def switched(model: bytes, switches: Mapping[str, Any]) -> AbstractContextManager[Path]:
     """A folder with net.onnx, net.om and fusion_result.json, made with these switches."""
-    from cannlab.atc import main
-
-    with tempfile.TemporaryDirectory() as name, contextlib.redirect_stdout(io.StringIO()) as console:
-        folder = Path(name)
-        folder.joinpath("net.onnx").write_bytes(model)
-        folder.joinpath("switches.json").write_text(json.dumps({"Switch": switches}))
-        with contextlib.chdir(folder):
-            words = ["--model=net.onnx", "--framework=5", "--output=net", f"--soc_version={SOC}"]
-            assert main([*words, "--fusion_switch_file=switches.json"]) == 0, console.getvalue()
-            yield folder
+    files = {"switches.json": json.dumps({"Switch": switches})}
+    return converted(model, SOC, "--fusion_switch_file=switches.json", files=files)
 
 
 # -- 1 count -----------------------------------------------------------------------------------------
@@ -128,7 +108,7 @@ def network(nodes: Sequence[Any]) -> bytes:
         elif kind == "MaxPool":
             attributes = {"kernel_shape": [2, 2], "strides": [2, 2]}
         made.append(helper.make_node(kind, [*inputs, *extra], [name], name, **attributes))
-    return onnx_bytes(made, weights, 16, CHANNELS)
+    return trunk(made, weights, 16, CHANNELS)
 
 
 def operators_of(nodes: Sequence[Any]) -> dict[str, int]:
@@ -143,7 +123,7 @@ def _operators(text: str) -> tuple[tuple[str, int], ...]:
     model = network(json.loads(text))
     counts = []
     for title, switches in OFF.items():
-        with converted(model, switches) as folder:
+        with switched(model, switches) as folder:
             counts.append((title, sum(bool(task.nodes) for task in om.read(folder / "net.om").tasks)))
     return tuple(counts)
 
@@ -791,7 +771,7 @@ def spoilt(kind: str, seed: int) -> bytes:
     nodes.append(helper.make_node("LeakyRelu", [last], ["r"], "relu", alpha=0.5))
     last_kernel = constant("w2", rng.uniform(0.2, 1, (4, 8, 1, 1)))
     nodes.append(helper.make_node("Conv", ["r", last_kernel], ["y"], "conv2", kernel_shape=[1, 1]))
-    return onnx_bytes(nodes, weights, 16, 4)
+    return trunk(nodes, weights, 16, 4)
 
 
 def draw_culprits(rng: Generator, size: str) -> dict[str, Any]:
@@ -806,7 +786,7 @@ def _errors(model: bytes) -> tuple[tuple[str, float], ...]:
     image = np.random.default_rng(0).uniform(0, 10_000, (1, 3, 16, 16)).astype(np.float32)
 
     def measured(switches: Mapping[str, Any]) -> tuple[float, list[str]]:
-        with converted(model, switches) as folder:
+        with switched(model, switches) as folder:
             (graph,) = json.loads(folder.joinpath("fusion_result.json").read_text())
             passes = {**graph["graph_fusion"], **graph["ub_fusion"]}
             layers = compare(str(folder / "net.onnx"), str(folder / "net.om"), {"x": image}).layers

@@ -13,6 +13,7 @@ from cannlab.course.spec.check import (
 )
 from cannlab.course.spec.compare import Compare, allclose, exact, near, same_items, text
 from cannlab.course.spec.kernels import KernelFacts, instructions, kernel_blocks, overlapping
+from cannlab.course.spec.models import converted, model_bytes
 from cannlab.course.spec.pictures import Picture, pipes, streams
 from cannlab.course.spec.requirements import (
     Fact,
@@ -81,6 +82,7 @@ __all__ = [
     "change",
     "choice",
     "command",
+    "converted",
     "copies",
     "device_time",
     "ends",
@@ -98,6 +100,7 @@ __all__ = [
     "kernel",
     "kernel_blocks",
     "lets_pass",
+    "model_bytes",
     "near",
     "om_for_chip",
     "option",
