@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NoReturn
@@ -145,7 +146,8 @@ class Launch:
         scalars: plain arguments, for the record only (JSON values).
         mode: what is left out: the judgement of the order, the data effects (for the time alone).
         cores: which cores of a split chip run the blocks: "AIV", "AIC", or both ("MIX_1_1", "MIX_1_2").
-        later: order and time are judged when the launch is over (see fold); not for cores that wait for each other.
+        later: order and time are judged when the launch is over (see fold), but for a mixed launch; not for cores that
+            wait for each other.
 
     Attributes:
         trace, diagnoses, warnings: as in :class:`Result`.
@@ -181,7 +183,7 @@ class Launch:
         self.sync = sync
         self._mode = mode
         self._checks, self._data = mode
-        self._later = later
+        self._later = later = later and cores not in MIXED
         self._given = arguments
         self.blocks = blocks
         self._event_ids = min(self.soc.event_ids, *RESERVED_EVENT_IDS)
@@ -938,6 +940,20 @@ class Launch:
         outputs = self.memory.outputs() if self._data else []
         return Result(outputs, self.diagnoses, self.warnings, timing, self.trace)
 
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Around the instructions: while judging is put off, an earlier one may be where the core really stops.
+
+        Raises:
+            KernelFault: a rule at which the core stops, the first one.
+        """
+        try:
+            yield
+        except KernelFault:
+            if self._later:
+                self.exactly()
+            raise
+
     def exactly(self) -> Result:
         """The recorded launch once more, judged instruction by instruction.
 
@@ -972,17 +988,12 @@ def run(
         ValueError: the environment asks for a mode that there is not.
     """
     mode = current() if mode is None else mode
-    later = apart and cores not in MIXED
-    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, mode=mode, cores=cores, later=later)
+    launch = Launch(name, arguments, blocks, soc=soc, sync=sync, scalars=scalars, mode=mode, cores=cores, later=apart)
     try:
-        Turns(launch, body).run()
+        with launch.stopping():
+            Turns(launch, body).run()
     except Restart:
         return run(name, body, arguments, blocks, soc=soc, sync=sync, scalars=scalars, cores=cores, mode=mode)
-    except KernelFault:
-        if later:
-            # An earlier instruction may be the one at which the core really stops.
-            launch.exactly()
-        raise
     return launch.finish()
 
 
@@ -1005,14 +1016,10 @@ def replay(trace: KernelTrace, inputs: Sequence[NDArray[Any]]) -> Result:
     given = [int(array.nbytes) for array in inputs]
     if wanted != given:
         raise ValueError(f"the record has arguments of {wanted} bytes, the inputs have {given}: give fitting arrays")
-    later = meta.get("cores", VECTOR_CORE) not in MIXED and not _crosses(trace)
-    launch = like(trace, inputs, later=later)
-    try:
-        return again(launch, trace).finish()
-    except KernelFault:
-        if later:
-            launch.exactly()
-        raise
+    launch = like(trace, inputs, later=not _crosses(trace))
+    with launch.stopping():
+        again(launch, trace)
+    return launch.finish()
 
 
 def with_data(trace: KernelTrace) -> None:

@@ -31,6 +31,10 @@ _QUEUE_CALL = cost.QUEUE_CALL
 _S, _V, _MTE2, _MTE3 = int(Pipe.S), int(Pipe.V), int(Pipe.MTE2), int(Pipe.MTE3)
 
 
+_OWN = ("_unit", "_now", "_free", "_done", "_busy_until", "_channel", "_flags", "_full", "_empty", "_issued")
+"""Fields of a schedule that belong to the running core."""
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """How long a launch takes.
@@ -155,33 +159,12 @@ class Schedule:
 
     def leave(self) -> tuple[Any, ...]:
         """The running core stands; another one comes."""
-        return (
-            self._unit,
-            self._now,
-            self._free,
-            self._done,
-            self._busy_until,
-            self._channel,
-            self._flags,
-            self._full,
-            self._empty,
-            self._issued,
-        )
+        return tuple(getattr(self, name) for name in _OWN)
 
     def enter(self, kept: tuple[Any, ...]) -> None:
         """Go on with a core that was left."""
-        (
-            self._unit,
-            self._now,
-            self._free,
-            self._done,
-            self._busy_until,
-            self._channel,
-            self._flags,
-            self._full,
-            self._empty,
-            self._issued,
-        ) = kept
+        for name, value in zip(_OWN, kept, strict=True):
+            setattr(self, name, value)
         self._marks.append((len(self._starts), self._unit))
 
     def tell(self, pipe: int, every: bool) -> int:
