@@ -13,7 +13,6 @@ import hashlib
 import json
 import re
 import time
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannlab.acl.dump_config import DumpConfig
 from cannlab.errors import diagnose
+from cannlab.machine.reports import call_back
 from cannlab.om import Format, OmModel, OmTensor
 from cannlab.trace.whole_file import write_whole
 
@@ -267,8 +267,4 @@ def _hand_over(m: Machine, callback: Callable[[dict[str, Any]], object], name: s
     address = ctypes.addressof(owner)
     m.memory.known_host(address, len(data), owner)
     chunk = {"file_name": name, "data_buf": address, "buf_len": len(data), "is_last_chunk": 1, "offset": 0, "flag": 0}
-    try:
-        callback(chunk)
-    except Exception:
-        # The real module only logs it and goes on.
-        traceback.print_exc()
+    call_back(callback, chunk)

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from cannlab.machine.stream import Stream
 
 
+def call_back(function: Callable[[Any], object], value: object) -> None:
+    """Call a function of the program's. What it raises is only logged, as the real module does, and all goes on."""
+    try:
+        function(value)
+    except Exception:
+        traceback.print_exc()
+
+
 class Callback:
     """A function that a stream hands to a host thread: called with one positional argument."""
 
@@ -124,10 +132,7 @@ class Subscription:
         thread.function, thread.spot = "", None
         depth = machine.clock.open(thread)
         try:
-            callback.function(callback.data)
-        except Exception:
-            # The real module only logs it and goes on.
-            traceback.print_exc()
+            call_back(callback.function, callback.data)
         finally:
             machine.clock.shut(thread, depth)
             thread.function, thread.spot = outer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from cannlab.acl.binding import api
 from cannlab.acl.checks import name_kind, opened, refuse, take
 from cannlab.acl.functions.tensor_descs import TensorDesc
 from cannlab.machine import Machine
+from cannlab.machine.reports import call_back
 from cannlab.machine.tasks import Task
 from cannlab.om import OmTensor
 
@@ -49,10 +49,7 @@ def set_exception_info_callback(m: Machine, function: Any = None) -> int:
         thread, number = task.order
         info = m.handles.open(ExceptionInfo(code, number, stream.number, thread, stream.context.device.index))
         try:
-            function(info)
-        except Exception:
-            # The real module only logs it and goes on.
-            traceback.print_exc()
+            call_back(function, info)
         finally:
             m.handles.close(info, m.here())
 
