@@ -488,10 +488,11 @@ NORM = Check(
 
 
 def draw_scores(rng: Generator, size: int) -> dict[str, Any]:
-    """Rows of scores around a number of their own; every third row reaches far."""
+    """Rows of scores around a number of their own; a third of them reaches far, another one has a peak."""
     rows = 8 * size
     reach = np.where(np.arange(rows) % 3 == 1, 90, 5)[:, None]
     x = rng.uniform(-1, 1, (rows, 64)) * reach + rng.permutation(np.linspace(-150, 150, rows))[:, None]
+    x[2::3, int(rng.integers(33, 64))] += 100  # the maximum stands late in the row
     return {"x": x.astype(SINGLE), "z": np.zeros((rows, 64), SINGLE)}
 
 
@@ -824,12 +825,14 @@ def _constant(x: Array) -> Array:
     return np.asarray(np.ptp(x, axis=1) == 0)
 
 
-def _far_rows_wrong(result: Array, x: Array, gamma: Array, beta: Array, z: Array) -> bool:
-    """Rows near 0 are right, rows far from it are wrong."""
-    right: Array = np.isclose(result, layer_norm(x, gamma, beta), rtol=1e-2, atol=1e-2).all(axis=1)
-    varied = ~_constant(x)
-    near = np.asarray(np.abs(x.mean(axis=1)) < 10)
-    return bool(right[near & varied].all() and (near & varied).any() and not right[~near & varied].all())
+def _cancelled(result: Array, x: Array, gamma: Array, beta: Array, z: Array) -> bool:
+    """Rows near 0 are right; of those far from it some are off by far, or no numbers."""
+    right = layer_norm(x, gamma, beta)
+    varied = np.asarray(~_constant(x))
+    near = np.asarray(np.abs(x.mean(axis=1)) < 10) & varied
+    far = varied & ~near
+    close = bool(np.isclose(result[near], right[near], rtol=1e-2, atol=1e-2).all())
+    return close and bool(near.any()) and not bool((np.abs(result[far] - right[far]) < 0.3).all())
 
 
 _NORMED = allclose(rtol=5e-4, atol=1e-3)
@@ -868,7 +871,7 @@ LAYER_NORM = Check(
         Misconception(
             "one_pass",
             change(*_ONE_PASS),
-            got(_far_rows_wrong),
+            got(_cancelled),
             what="rows far from 0 are wrong, the others are right.",
             why="The mean of the squares minus the square of the mean: two large numbers cancel.",
             do="Subtract the mean first; then square what is left, add it up and divide by 256.",
