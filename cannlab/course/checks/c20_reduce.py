@@ -529,7 +529,6 @@ LOG_SOFTMAX = Check(
         Misconception(
             "read_back",
             change(
-                "        asc.brcb(each, one, 1, asc.BrcbRepeatParams(1, 8))\n"
                 "        asc.sub(c, a, each, 64, 8, row_by_block)\n",
                 "        asc.muls(one, one, -1.0, count=8)\n        for r in asc.range(8):\n"
                 "            asc.adds(c[r * 64 :], a[r * 64 :], one.get_value(r), count=64)\n",
@@ -627,10 +626,8 @@ LOG_SOFTMAX = Check(
         Misconception(
             "no_maximum",
             change(
-                "        asc.whole_reduce_max(one, a, 64, 8, 1, 1, 8, asc.ReduceOrder.ORDER_ONLY_VALUE)\n"
-                "        asc.brcb(each, one, 1, asc.BrcbRepeatParams(1, 8))\n"
-                "        asc.sub(c, a, each, 64, 8, row_by_block)\n",
-                "        asc.adds(c, a, 0.0, count=512)\n",
+                "asc.whole_reduce_max(one, a, 64, 8, 1, 1, 8, asc.ReduceOrder.ORDER_ONLY_VALUE)",
+                "asc.duplicate(one, 0.0, count=8)",
             ),
             got(lambda result, x, z: not np.isfinite(result).all()) & ~source("reduce_max"),
             what="there are numbers that are not finite.",
@@ -689,7 +686,7 @@ COLUMNS = Check(
     misconceptions=(
         Misconception(
             "no_atomic",
-            change("    asc.set_atomic_add(asc.float32)\n", "", "    asc.set_atomic_none()\n", ""),
+            change("    asc.set_atomic_add(asc.float32)\n", "", "asc.set_atomic_none()", "pass"),
             fault("kernel.race_blocks") & ~source("set_atomic"),
             what="eight cores overwrite the same 64 numbers.",
             why="A copy out replaces what is there; the sum of one core would stay, by chance.",
@@ -697,10 +694,7 @@ COLUMNS = Check(
         ),
         Misconception(
             "switched_off_too_early",
-            change(
-                "    asc.data_copy(z_gm, c, count=64)\n    asc.set_atomic_none()",
-                "    asc.set_atomic_none()\n    asc.data_copy(z_gm, c, count=64)",
-            ),
+            change("asc.set_atomic_add(asc.float32)\n", "asc.set_atomic_add(asc.float32)\n    asc.set_atomic_none()\n"),
             fault("kernel.race_blocks") & source("set_atomic_none"),
             what="the copy does not add.",
             why="set_atomic_none stands before the copy, so the copy overwrites again.",
