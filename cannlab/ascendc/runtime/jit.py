@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -195,6 +196,7 @@ class JITFunction:
         def body(launch: Launch) -> None:
             state = GlobalBuilder.state = BlockState(launch)
             state.matmul_memory = memory
+            state.entry = sys._getframe()
             try:
                 if serving and launch.cores == CUBE_CORE:
                     serve(state)
@@ -203,6 +205,8 @@ class JITFunction:
                 if serving:
                     dismiss(state)
             finally:
+                # The frame holds the state.
+                state.entry = None
                 GlobalBuilder.state = None
 
         sync = "auto" if compile_options.auto_sync else "strict"

@@ -242,6 +242,9 @@ class Launch:
         self._away: dict[int, tuple[Any, ...]] = {}
         """Units that wait: what is theirs."""
         self._paused = False
+        self.peeks = 0
+        self.loops: dict[tuple[int, int], Any] = {}
+        """What the face knows of the kernel's loops."""
         self.pause: Callable[[], None] | None = None
         """Lets other cores run until this one may go on; None where nobody else can run."""
         self._of_kind(self.cores)
@@ -249,7 +252,7 @@ class Launch:
 
     def _reset(self) -> None:
         self.queues: list[Queue] = []
-        self._live: dict[int, int] = {}
+        self.live: dict[int, int] = {}
         self._buffers = 0
 
     # -- what faces call ------------------------------------------------------------------------------
@@ -302,7 +305,7 @@ class Launch:
         which = self.units[unit]
         self.unit, self.block = which, which.block
         self.waits.pop(unit, None)
-        self.queues, self._live, self._buffers, memory, ordering, schedule = self._away.pop(unit)
+        self.queues, self.live, self._buffers, memory, ordering, schedule = self._away.pop(unit)
         self._of_kind(which.kind)
         self.memory.enter(memory)
         self._ordering.enter(ordering)
@@ -316,7 +319,7 @@ class Launch:
         self._paused = False
         self._away[self.unit.number] = (
             self.queues,
-            self._live,
+            self.live,
             self._buffers,
             self.memory.leave(),
             self._ordering.leave(),
@@ -432,7 +435,31 @@ class Launch:
     def load(self, operand: tuple[int, int, int], code: int) -> Any:
         """get_value: the element as a Python number; recorded and timed."""
         self.issue(161, 0, code, (), (operand,))
-        return self.memory.view(operand, code)[0].item()
+        return self.peek().view(operand, code)[0].item()
+
+    def peek(self) -> Memory:
+        """The memory, for a face that goes by what lies there: its turns do not go alike (see :meth:`repeat`)."""
+        self.peeks += 1
+        return self.memory
+
+    @property
+    def repeats(self) -> bool:
+        """May turns of a loop be repeated? Where the order is judged later."""
+        return self._later
+
+    @property
+    def data(self) -> bool:
+        """Are data effects computed?"""
+        return self._data
+
+    def told_so_far(self) -> tuple[int, int, int, int]:
+        """Grows with all that is told, and with every look at the memory."""
+        return len(self._told), len(self.told), len(self.diagnoses), self.peeks
+
+    def learner_code(self, code: CodeType) -> bool:
+        """Is it the learner's?"""
+        number = self._labels.get(id(code), -1)
+        return bool(self._label(code) if number == -1 else number)
 
     # -- one instruction ------------------------------------------------------------------------------
 
@@ -740,7 +767,7 @@ class Launch:
         buffer = queue.buffers[imm[1]]
         ordering, now = self._ordering, not self._later
         if op == _ALLOC:
-            self._live[queue.position] = live = self._live.get(queue.position, 0) + 1
+            self.live[queue.position] = live = self.live.get(queue.position, 0) + 1
             if live > MAX_LIVE:
                 self._fault("kernel.live_tensors", number, live=live, most=MAX_LIVE)
             if now:
@@ -769,7 +796,7 @@ class Launch:
             if buffer.state is _ENQUEUED:
                 self._tell("kernel.queue_enqueued", number, (("given away at", buffer.since),))
                 queue.waiting.remove(buffer)
-            self._live[queue.position] -= 1
+            self.live[queue.position] -= 1
             if now:
                 buffer.empty = ordering.snapshot(queue.consumes)
             buffer.state = State.FREE

@@ -8,7 +8,7 @@ from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.basic.fixpipe import copy_out
 from cannlab.ascendc.language.core.builder import BlockState
 from cannlab.ascendc.language.core.ir_value import convert, raw
-from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
+from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor, follow
 from cannlab.ascendc.language.core.types import (
     DataCopyCO12DstParams,
     DataCopyEnhancedParams,
@@ -72,9 +72,10 @@ def _issue(
                 d.over(state, name, place, tensor, size)
             operands.append((tensor.space, tensor.offset, size))
         else:
-            operands.append((tensor.allocation, tensor.offset, size))
+            operands.append((tensor.allocation, tensor.at, size))
     dtype = pack(CODES[dst.dtype.name], CODES[src.dtype.name])
     row = d.row("data_copy_pad" if len(imm) == 8 else "data_copy")
+    follow(state.launch, (dst, src))
     state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
 
 

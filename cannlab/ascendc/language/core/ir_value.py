@@ -70,7 +70,7 @@ def castable(source: DataType, target: DataType) -> None:
 
 def converted(value: Any, dtype: DataType) -> Number:
     """A compile-time number or a runtime value as a number of a type, if the compiler has the conversion."""
-    if type(value) is PlainValue:
+    if isinstance(value, PlainValue):
         if value.dtype is not dtype and value.dtype != dtype:
             castable(value.dtype, dtype)
         value = value.value
@@ -101,7 +101,7 @@ class PlainValue(IRValue):
 
     def _binary(self, other: Any, operation: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
         kind = self.dtype
-        if type(other) is PlainValue:
+        if isinstance(other, PlainValue):
             value = other.value if other.dtype is kind else converted(other, kind)
         elif isinstance(other, (bool, int, float)):
             value = convert(other, kind)
@@ -347,7 +347,7 @@ def _shr(a: int, b: int) -> int:
 
 def raw(value: Any) -> Any:
     """The Python number behind a runtime or compile-time number."""
-    return value.value if type(value) is PlainValue else value
+    return value.value if isinstance(value, PlainValue) else value
 
 
 def materialize_ir_value(value: Any, required_type: DataType | None = None) -> PlainValue:

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
+from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import (
     PlainValue,
     default_type,
@@ -39,12 +40,26 @@ class range:
         if self.step <= 0:
             raise ValueError(f"range with step {self.step}: a loop of the device counts upwards; use a positive step")
 
-    def __iter__(self) -> Iterator[PlainValue]:
+    @property
+    def dtype(self) -> DataType:
+        """The counter's type."""
+        return self._type
+
+    def span(self) -> builtins.range | None:
+        """The counter's values; None where some of them do not fit a signed type."""
+        half = 1 << (self._type.bitwidth - 1)
+        if not self._type.is_signed() or not (-half <= self.start < half and -half <= self.stop < half):
+            return None
+        return builtins.range(self.start, self.stop, self.step)
+
+    def values(self, span: builtins.range) -> Iterator[PlainValue]:
+        """Some of the counter's values as runtime values."""
         if self._type is default_type(0) and in_int32(self.start) and in_int32(self.stop):
-            yield from map(int32, builtins.range(self.start, self.stop, self.step))
-            return
-        for value in builtins.range(self.start, self.stop, self.step):
-            yield materialize_ir_value(value, self._type)
+            return map(int32, span)
+        return (materialize_ir_value(value, self._type) for value in span)
+
+    def __iter__(self) -> Iterator[PlainValue]:
+        return self.values(builtins.range(self.start, self.stop, self.step))
 
 
 class static_range:

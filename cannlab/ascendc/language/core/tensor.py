@@ -17,6 +17,7 @@ from cannlab.ascendc.language.core.ir_value import (
     materialize_ir_value,
     raw,
 )
+from cannlab.ascendc.language.core.moving import Moving
 from cannlab.ascendc.language.core.types import ShapeInfo
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
@@ -63,7 +64,7 @@ def start_of(slices: Any) -> Any:
         slices = slices.start
     elif not isinstance(slices, (int, PlainValue)):
         raise TypeError(f"an index is an int or a runtime int, got {type(slices).__name__}")
-    return slices.value if type(slices) is PlainValue else slices
+    return slices.value if isinstance(slices, PlainValue) else slices
 
 
 class BaseTensor(IRValue):
@@ -108,9 +109,16 @@ class GlobalTensor(BaseTensor):
         self.size = int(raw(buffer_size) or 0)
 
     def __getitem__(self, slices: Any) -> GlobalTensor:
+        if type(slices) is slice and type(slices.start) is Moving and slices.stop is slices.step is None:
+            return MovingTensor(self, slices.start)
         start = start_of(slices)
         dtype, left = self.dtype, self.size - start
         return self._make(self.allocation, self.offset + start * dtype._bytes, left if left > 0 else 0, dtype)
+
+    @property
+    def at(self) -> int:
+        """The first byte, for an instruction whose operands are noted (see :func:`follow`)."""
+        return self.offset
 
     def __call__(self, index: Any) -> GlobalTensor:
         return self[index]
@@ -142,6 +150,50 @@ class GlobalTensor(BaseTensor):
         self, mode: CacheMode = CacheMode.CACHE_MODE_NORMAL, rw_mode: CacheRwMode = CacheRwMode.RW
     ) -> None:
         """A hint for the L2 cache; the time model has no L2 policy, so nothing changes."""
+
+
+class MovingTensor(GlobalTensor):
+    """A view of global memory that moves by ``slope`` bytes with each period of a watched loop.
+
+    Who reads its offset or size depends on the turn in a way that is not followed.
+    """
+
+    __slots__ = ("_left", "now", "slope", "watch")
+
+    def __init__(self, whole: GlobalTensor, start: Moving) -> None:
+        step = whole.dtype._bytes
+        self.allocation, self.dtype, self.watch = whole.allocation, whole.dtype, start.watch
+        self.now, self.slope = whole.at + start.now * step, start.slope * step
+        if isinstance(whole, MovingTensor):
+            self._left = whole._left - start.now
+            if whole.watch is start.watch:
+                self.slope += whole.slope
+        else:
+            self._left = whole.size - start.now
+
+    @property
+    def at(self) -> int:
+        """As that of a tensor which stands still."""
+        return self.now
+
+    @property
+    def offset(self) -> int:  # type: ignore[override]
+        """The first byte in this turn."""
+        self.watch.spoiled = True
+        return self.now
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Elements in this turn."""
+        self.watch.spoiled = True
+        return max(self._left, 0)
+
+
+def follow(launch: Any, operands: tuple[Any, ...]) -> None:
+    """The next instruction has these tensors as its operands: note those that move."""
+    for place, tensor in enumerate(operands):
+        if type(tensor) is MovingTensor:
+            tensor.watch.notes[len(launch.trace.starts), place] = tensor.slope
 
 
 class LocalTensor(BaseTensor):
