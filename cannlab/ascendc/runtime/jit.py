@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from cannlab.ascendc.codegen import probe
+from cannlab.ascendc.codegen import alike, probe
 from cannlab.ascendc.codegen import runtime as helpers
 from cannlab.ascendc.codegen.errors import CodegenError, Source
 from cannlab.ascendc.codegen.function_visitor import UNKNOWN, FunctionVisitor, Known, Runtime, Value, referenced
@@ -201,7 +201,9 @@ class JITFunction:
                 if serving and launch.cores == CUBE_CORE:
                     serve(state)
                     return
+                alike.block_begins(state)
                 self._invoke(runner, {name: _per_block(value) for name, value in arguments.items()})
+                alike.block_ends(state)
                 if serving:
                     dismiss(state)
             finally:

@@ -38,7 +38,7 @@ class BlockState:
         matmul_memory: the argument that these go through; None without any.
         spaces: position -> where it lies on the chip, and its number, as far as it was asked.
         entry: the frame that called the kernel. loops: those that run, the innermost last.
-        watch: the loop whose turns are watched (see alike).
+        watch: the loop whose turns are watched (see alike). blocks: the watch of the launch's blocks.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -64,6 +64,7 @@ class BlockState:
         self.entry: FrameType | None = None
         self.loops: list[Loop] = []
         self.watch: Watch | None = None
+        self.blocks: Watch | None = None
         self.matmul = False
         self.matmul_scratch = False
         self.matmul_memory: int | None = None

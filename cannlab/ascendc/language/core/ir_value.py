@@ -366,18 +366,34 @@ def materialize_ir_value(value: Any, required_type: DataType | None = None) -> P
 class GlobalAddress(IRValue):
     """An address in global memory: ``address + n`` moves by n elements, nothing else is possible."""
 
-    __slots__ = ("allocation", "dtype", "offset")
+    __slots__ = ("allocation", "at", "dtype", "moves")
 
-    def __init__(self, allocation: int, dtype: DataType | None, offset: int = 0) -> None:
+    def __init__(
+        self, allocation: int, dtype: DataType | None, offset: int = 0, moves: dict[Any, int] | None = None
+    ) -> None:
         self.allocation = allocation
         self.dtype = dtype
-        self.offset = offset
+        self.at = offset
+        self.moves = moves
+
+    @property
+    def offset(self) -> int:
+        """The byte in this turn of the loops that are watched (see moving)."""
+        for watch in self.moves or ():
+            watch.spoiled = True
+        return self.at
 
     def __add__(self, other: Any) -> GlobalAddress:
         if not isinstance(other, (int, PlainValue)):
             return NotImplemented
         size = self.dtype.sizeof() if self.dtype is not None else 1
-        return GlobalAddress(self.allocation, self.dtype, self.offset + raw(other) * size)
+        steps = getattr(other, "moves", None)
+        if steps is None:
+            return GlobalAddress(self.allocation, self.dtype, self.at + raw(other) * size, self.moves)
+        moves = dict(self.moves or {})
+        for watch, step in steps.items():
+            moves[watch] = moves.get(watch, 0) + step * size
+        return GlobalAddress(self.allocation, self.dtype, self.at + other.at * size, moves)  # type: ignore[union-attr]
 
 
 __getattr__ = names_of(__name__)
