@@ -25,6 +25,7 @@ from cannlab.course.spec import (
     kernel,
     kernel_blocks,
     read,
+    require,
     slow,
     source,
     unmet,
@@ -67,9 +68,13 @@ def _in_order(steps: list[str]) -> list[str]:
     return [_PIPES[step] for step in steps]
 
 
-def _named(other: Callable[[str, str], str]) -> Sign:
-    """Every answer is what ``other(step, right pipe)`` says."""
-    return gives(lambda steps: [other(step, _PIPES[step]) for step in steps])
+def _took(right: str, *wrong: str) -> Sign:
+    """A step of the pipe ``right`` has one of the pipes ``wrong`` in the answer."""
+    return got(
+        lambda result, steps: any(
+            _PIPES[step] == right and one in wrong for step, one in zip(steps, result, strict=False)
+        )
+    )
 
 
 def _instead(text: str) -> Change:
@@ -104,39 +109,47 @@ ROUTE = Check(
         Misconception(
             "in_and_out_swapped",
             _instead('[{"MTE2": "MTE3", "MTE3": "MTE2"}.get(TABLE[step], TABLE[step]) for step in steps]'),
-            _named(lambda step, pipe: {"MTE2": "MTE3", "MTE3": "MTE2"}.get(pipe, pipe)),
-            what="the ways in and out are swapped.",
+            _took("MTE2", "MTE3") | _took("MTE3", "MTE2"),
+            what="a way in has the name of a way out, or the other way round.",
             why="MTE2 copies from global memory into the core, MTE3 from the UB to global memory.",
-            do="Swap MTE2 and MTE3.",
+            do="Ask where each copy begins: in global memory or in the UB.",
         ),
         Misconception(
             "first_is_mte1",
             _instead('[{"MTE2": "MTE1", "MTE1": "MTE2"}.get(TABLE[step], TABLE[step]) for step in steps]'),
-            _named(lambda step, pipe: {"MTE2": "MTE1", "MTE1": "MTE2"}.get(pipe, pipe)),
-            what="MTE1 and MTE2 are swapped.",
+            _took("MTE2", "MTE1") | _took("MTE1", "MTE2"),
+            what="MTE1 and MTE2 are mixed up.",
             why="The first copy of a kernel is not MTE1: MTE1 stands inside the cube core, between L1 and L0.",
             do="Use MTE2 for what comes from global memory, MTE1 for L1 to L0A and L0B.",
         ),
         Misconception(
             "cube_out_by_mte3",
             _instead('[{"FIXP": "MTE3"}.get(TABLE[step], TABLE[step]) for step in steps]'),
-            _named(lambda step, pipe: {"FIXP": "MTE3"}.get(pipe, pipe)),
+            _took("FIXP", "MTE3"),
             what="a product leaves L0C by MTE3.",
             why="MTE3 starts at the UB, and a cube core of the 910B has none. FIXP leads out of L0C and can convert.",
             do="Write FIXP for what leaves L0C.",
         ),
         Misconception(
+            "cube_out_by_m",
+            _instead('[{"FIXP": "M"}.get(TABLE[step], TABLE[step]) for step in steps]'),
+            _took("FIXP", "M"),
+            what="what leaves L0C is given to M.",
+            why="M ends at L0C: it adds its products there. Another pipe carries the sum out and converts it.",
+            do="Follow the arrow in the picture that leads from L0C to global memory.",
+        ),
+        Misconception(
             "scalar_by_vector",
             _instead('[{"S": "V"}.get(TABLE[step], TABLE[step]) for step in steps]'),
-            _named(lambda step, pipe: {"S": "V"}.get(pipe, pipe)),
-            what="addresses and decisions are given to V.",
+            _took("S", "V"),
+            what="an address or a decision is given to V.",
             why="V works on tiles in the UB. A number, a condition, the place of a tile are work of the scalar unit.",
             do="Write S for them.",
         ),
         Misconception(
             "all_computing_by_m",
             _instead('[{"V": "M"}.get(TABLE[step], TABLE[step]) for step in steps]'),
-            _named(lambda step, pipe: {"V": "M"}.get(pipe, pipe)),
+            _took("V", "M"),
             what="work on a tile in the UB is given to M.",
             why="M is the Cube: it multiplies matrices in L0A and L0B, and cannot reach the UB.",
             do="Write V for exp, sums and casts.",
@@ -167,6 +180,15 @@ FITS = Check(
     draw=draw_fits,
     sizes=((3, 1, 2), (3, 2, 2), (5, 2, 4), (7, 1, 1), (2, 2, 4), (1, 1, 2)),
     reference=largest,
+    must=(
+        require(
+            "whole",
+            lambda case: isinstance(case.got, int | np.integer),
+            holds="the number of elements is an int",
+            fails="the number of elements is no int",
+            do="Divide by //: a kernel takes 4096 elements, not 4096.0.",
+        ),
+    ),
     misconceptions=(
         Misconception(
             "bytes",
@@ -215,6 +237,22 @@ FITS = Check(
             what="the whole UB was rounded, not the tile.",
             why="A multiple of 32 divided by 6 need not be one.",
             do="Divide first, then round the bytes of one buffer.",
+        ),
+        Misconception(
+            "queue_rounded",
+            _fits("ub // tensors // 32 * 32 // buffers // itemsize"),
+            gives(lambda ub, tensors, buffers, itemsize: ub // tensors // 32 * 32 // buffers // itemsize),
+            what="the bytes of a queue were rounded, not those of a buffer.",
+            why="Half of a multiple of 32 need not be one, so the second buffer would begin at no legal address.",
+            do="Divide by tensors and by buffers first, then round.",
+        ),
+        Misconception(
+            "a_float",
+            change("space // 32 * 32 // itemsize", "space // 32 * 32 / itemsize"),
+            unmet("whole"),
+            what="the right number, as a float.",
+            why="In Python a / b is a float, even if nothing is left over; a slice or a buffer takes none.",
+            do="Write // itemsize.",
         ),
         Misconception(
             "rounded_up",
@@ -295,7 +333,9 @@ TIMES = Check(
         Misconception(
             "no_start_no_end",
             change("first + (k - 1) * max(a, b, c)", "k * max(a, b, c)"),
-            _number("two", lambda a, b, c, k: k * max(a, b, c)),
+            _number("two", lambda a, b, c, k: k * max(a, b, c))
+            | _number("one", lambda a, b, c, k: k * (b + max(a, c)))
+            | _number("faster", lambda a, b, c, k: k * max(a, b // 2, c)),
             what="the first copy in and the last copy out are missing.",
             why="Nothing runs beside them: V has no data before the first one, and only the last one is left after V.",
             do="Add (k - 1) periods to the time of the first tile.",
@@ -303,7 +343,9 @@ TIMES = Check(
         Misconception(
             "one_period_too_many",
             change("first + (k - 1) * max(a, b, c)", "first + k * max(a, b, c)"),
-            _number("two", lambda a, b, c, k: a + b + c + k * max(a, b, c)),
+            _number("two", lambda a, b, c, k: a + b + c + k * max(a, b, c))
+            | _number("one", lambda a, b, c, k: a + b + c + k * (b + max(a, c)))
+            | _number("faster", lambda a, b, c, k: a + b // 2 + c + k * max(a, b // 2, c)),
             what="there is one period too many.",
             why="The first tile is in a + b + c already; k - 1 tiles follow it.",
             do="Multiply the period by k - 1.",
@@ -315,6 +357,14 @@ TIMES = Check(
             what="the kernel follows the faster computation all the way.",
             why="With half of b the computation is no longer the slowest: now a copy is the limit.",
             do="Take the largest of a, b / 2 and c.",
+        ),
+        Misconception(
+            "first_not_halved",
+            change("first - b // 2 + (k - 1) * max(a, b // 2, c)", "first + (k - 1) * max(a, b // 2, c)"),
+            _number("faster", lambda a, b, c, k: a + b + c + (k - 1) * max(a, b // 2, c)),
+            what="the first tile is still computed at the old speed.",
+            why="The faster computation works on every tile, the first one too.",
+            do="Begin with a + b / 2 + c.",
         ),
         Misconception(
             "nothing_gained",
@@ -336,7 +386,7 @@ def draw_read(rng: Generator, size: None) -> dict[str, Any]:
     kinds = [
         (int(rng.choice(large)), 2, int(rng.integers(1, 3)), 0),
         (int(rng.choice(large)), 2, int(rng.integers(12, 18)), 0),
-        (int(rng.choice(large)), 2, 1, int(rng.integers(60, 100))),
+        (int(rng.choice(large)), 2, 1, int(rng.integers(120, 180))),
         (int(rng.choice(large)), 1, int(rng.integers(5, 8)), 0),
         (int(rng.choice((128, 192, 256))), 2, 1, 0),
     ]
@@ -357,13 +407,13 @@ def _limits(runs: list[tuple[int, int, int, int]]) -> list[str]:
     return [limit(*settings) for settings in runs]
 
 
-def _said(**instead: str) -> Sign:
-    """Every answer is right but for these words, and one of these is there."""
-
-    def wrong(runs: list[tuple[int, int, int, int]]) -> list[str]:
-        return [instead.get(word, word) for word in _limits(runs)]
-
-    return gives(wrong)
+def _took_for(right: str, wrong: str) -> Sign:
+    """The run that ``right`` limits has the word ``wrong``."""
+    return got(
+        lambda result, runs: any(
+            word == right and one == wrong for word, one in zip(_limits(runs), result, strict=False)
+        )
+    )
 
 
 def _word(**instead: str) -> Change:
@@ -396,7 +446,7 @@ READ = Check(
         Misconception(
             "buffers_and_latency_swapped",
             _word(latency="buffers", buffers="latency"),
-            _said(latency="buffers", buffers="latency"),
+            _took_for("latency", "buffers") | _took_for("buffers", "latency"),
             what="latency and buffers are mixed up.",
             why="Very many thin bars mean small tiles: latency. Long bars that alternate mean one buffer.",
             do="Count the bars: few long ones that take turns are a matter of buffers.",
@@ -404,7 +454,7 @@ READ = Check(
         Misconception(
             "latency_is_memory",
             _word(latency="memory"),
-            _said(latency="memory"),
+            _took_for("latency", "memory"),
             what="a run with tiny tiles is taken for limited by memory.",
             why="Its MTE2 lane is full, but of latencies: fewer than 20 bytes arrive per ns, where 60 could.",
             do="Compare the bytes per ns of the runs.",
@@ -412,7 +462,7 @@ READ = Check(
         Misconception(
             "turns_are_memory",
             _word(buffers="memory"),
-            _said(buffers="memory"),
+            _took_for("buffers", "memory"),
             what="a run whose pipes take turns is taken for limited by memory.",
             why="MTE2 has gaps there: it waits for V to free the buffer.",
             do="A pipe that limits has no gaps.",
@@ -420,7 +470,7 @@ READ = Check(
         Misconception(
             "turns_are_arithmetic",
             _word(buffers="arithmetic"),
-            _said(buffers="arithmetic"),
+            _took_for("buffers", "arithmetic"),
             what="a run whose pipes take turns is taken for limited by arithmetic.",
             why="V has gaps there: it waits for the next copy, which waits for the only buffer.",
             do="A pipe that limits has no gaps.",
@@ -428,7 +478,7 @@ READ = Check(
         Misconception(
             "scalar_is_arithmetic",
             _word(scalar="arithmetic", arithmetic="scalar"),
-            _said(scalar="arithmetic", arithmetic="scalar"),
+            _took_for("scalar", "arithmetic") | _took_for("arithmetic", "scalar"),
             what="scalar and arithmetic are mixed up.",
             why="Arithmetic is the work of V, on whole tiles. Single elements are handled by S.",
             do="Look which of the lanes S and V is full.",
@@ -436,10 +486,18 @@ READ = Check(
         Misconception(
             "scalar_is_buffers",
             _word(scalar="buffers"),
-            _said(scalar="buffers"),
+            _took_for("scalar", "buffers"),
             what="a run that waits for the scalar unit is taken for one with a single buffer.",
             why="S works there most of the time, element after element, and all other lanes wait for it.",
             do="Look at the lane S as well.",
+        ),
+        Misconception(
+            "memory_is_latency",
+            _word(memory="latency"),
+            _took_for("memory", "latency"),
+            what="a run with large tiles is taken for limited by latency.",
+            why="A start of 135 ns counts little beside a long bar: no other run copies so many bytes per ns.",
+            do="Compare the bytes per ns of the runs.",
         ),
     ),
 )
@@ -466,7 +524,7 @@ TUNE = Check(
     f"{LESSON}.tune",
     run=kernel("launch", out="z"),
     draw=draw_tune,
-    sizes=(24576, 49152),
+    sizes=(24576, 36864),
     reference=lambda x, y, z: x + y,
     compare=allclose(rtol=1e-3),
     must=(kernel_blocks(4, 4), instructions("add", at_least=4)),
@@ -478,8 +536,16 @@ TUNE = Check(
             fault="kernel.ub_overflow",
         ),
         Misconception(
+            "another_split",
+            change("add_tiles[4](x, y, z, x.size // 4,", "add_tiles[8](x, y, z, x.size // 8,"),
+            unmet("kernel_blocks"),
+            what="the work is split over another number of cores.",
+            why="More cores are a lever too, but here the four cores are given.",
+            do="Keep add_tiles[4] and x.size // 4, and change TILE and BUFFERS.",
+        ),
+        Misconception(
             "does_not_divide",
-            _choose(5120, 2),
+            _choose(8192, 2),
             got(_undone),
             what="the last elements of each core are not added.",
             why="The kernel does count // tile whole tiles. What is left over is no tile, so nobody adds it.",
@@ -516,14 +582,6 @@ TUNE = Check(
             what="the tiles are too large.",
             why="The first copy in and the last copy out hide behind nothing; with two or four tiles they count.",
             do="Take smaller tiles, so that each core has several.",
-        ),
-        Misconception(
-            "another_split",
-            change("add_tiles[4](x, y, z, x.size // 4,", "add_tiles[8](x, y, z, x.size // 8,"),
-            unmet("kernel_blocks"),
-            what="the work is split over another number of cores.",
-            why="More cores are a lever too, but here the four cores are given.",
-            do="Keep add_tiles[4] and x.size // 4, and change TILE and BUFFERS.",
         ),
     ),
 )
