@@ -102,6 +102,14 @@ def run_program(ctx: typer.Context) -> None:
     raise typer.Exit(run_main(ctx.args))
 
 
+@app.command("profile", cls=Verbatim)
+def profile(ctx: typer.Context) -> None:
+    """Where the time goes: cannlab profile [--json] (model.om | prog.py args...)."""
+    from cannlab.cli.profile import main as profile_main
+
+    raise typer.Exit(profile_main(ctx.args))
+
+
 @app.command("atc", cls=Verbatim)
 def atc(ctx: typer.Context) -> None:
     """The model compiler: ONNX to om. All options are atc's own."""
