@@ -33,7 +33,7 @@ class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
     ORDER = (
-        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "graph", "compare"),
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "profile", "atc", "graph", "compare"),
         *("npu-smi", "msprof", "explain", "grade", "dev"),
     )
 
