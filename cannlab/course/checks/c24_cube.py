@@ -10,6 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from cannlab.course.spec import (
+    Attempt,
     CaseRun,
     Change,
     Check,
@@ -26,7 +27,6 @@ from cannlab.course.spec import (
     instructions,
     kernel,
     kernel_blocks,
-    overlapping,
     pipes,
     read,
     require,
@@ -165,13 +165,13 @@ WHERE = Check(
         _believed(
             "rows",
             f"# exercise: {LESSON}.where\n"
-            'case = given("24_cube.where")\n'
-            'a = case["in_a"][0] * case["k"] + case["in_a"][1]\n'
-            'b = case["in_b"][0] * case["n"] + case["in_b"][1]\n'
-            'c = case["in_c"][0] * case["n"] + case["in_c"][1]\n'
+            'mine = given("24_cube.where")\n'
+            'a = mine["in_a"][0] * mine["k"] + mine["in_a"][1]\n'
+            'b = mine["in_b"][0] * mine["n"] + mine["in_b"][1]\n'
+            'c = mine["in_c"][0] * mine["n"] + mine["in_c"][1]\n'
             'places = {"A in L1": a, "A in L0A": a, "B in L1": b, "B in L0B": b, "C in L0C": c}',
             "all places are those of global memory.",
-            "Row after row is the order before Nd2Nz and after fixpipe. Between them the order goes fractal by fractal.",
+            "Row after row is the order before Nd2Nz and after fixpipe. Between them it goes fractal by fractal.",
             "Find the fractal first: its number times 256, then the place inside.",
         ),
         _believed(
@@ -181,10 +181,10 @@ WHERE = Check(
                 "def along(place, rows):",
                 _ZZ,
                 _NZ,
-                'along(case["in_a"], k)',
-                'along(case["in_a"], m)',
-                'along(case["in_b"], n)',
-                'along(case["in_b"], k)',
+                'along(mine["in_a"], k)',
+                'along(mine["in_a"], m)',
+                'along(mine["in_b"], n)',
+                'along(mine["in_b"], k)',
             ),
             "the fractals stand in L0 in the order of L1.",
             "In L1 they follow each other down the columns (NZ), in L0A and L0B along the rows (ZZ, ZN).",
@@ -197,12 +197,12 @@ WHERE = Check(
                 "def nz(place, columns):",
                 _NZ,
                 _ZZ,
-                'nz(case["in_a"], m)',
-                'nz(case["in_a"], k)',
-                'nz(case["in_b"], k)',
-                'nz(case["in_b"], n)',
-                'nz(case["in_c"], m)',
-                'nz(case["in_c"], n)',
+                'nz(mine["in_a"], m)',
+                'nz(mine["in_a"], k)',
+                'nz(mine["in_b"], k)',
+                'nz(mine["in_b"], n)',
+                'nz(mine["in_c"], m)',
+                'nz(mine["in_c"], n)',
             ),
             "in L1 and L0C the fractals are counted along the rows.",
             "Both are NZ: one column of fractals after the other.",
@@ -217,7 +217,7 @@ WHERE = Check(
         ),
         _believed(
             "all_transposed",
-            change('along(case["in_b"], n)', '(b_column // 16 * (k // 16) + b_row // 16) * 256'),
+            change('along(mine["in_b"], n)', "(b_column // 16 * (k // 16) + b_row // 16) * 256"),
             "in L0B the fractals are counted down the columns.",
             "Only the inside of each fractal is transposed; ZN counts the fractals themselves along the rows.",
             "Count row of fractals times fractals in a row, plus column of fractals.",
@@ -232,16 +232,16 @@ WHERE = Check(
         _believed(
             "wrong_side",
             change(
-                'nz(case["in_a"], m)',
-                'nz(case["in_a"], k)',
-                'nz(case["in_b"], k)',
-                'nz(case["in_b"], n)',
-                'nz(case["in_c"], m)',
-                'nz(case["in_c"], n)',
-                'along(case["in_a"], k)',
-                'along(case["in_a"], m)',
-                'along(case["in_b"], n)',
-                'along(case["in_b"], k)',
+                'nz(mine["in_a"], m)',
+                'nz(mine["in_a"], k)',
+                'nz(mine["in_b"], k)',
+                'nz(mine["in_b"], n)',
+                'nz(mine["in_c"], m)',
+                'nz(mine["in_c"], n)',
+                'along(mine["in_a"], k)',
+                'along(mine["in_a"], m)',
+                'along(mine["in_b"], n)',
+                'along(mine["in_b"], k)',
             ),
             "the fractals in a row and in a column are mixed up.",
             "A column of fractals has rows / 16 of them, a row of fractals has columns / 16.",
@@ -424,13 +424,10 @@ _BLOCKS: dict[str, Callable[..., tuple[int, int]]] = {
     "one_buffer": lambda *case: _best(*case, buffers=1),
     "halves_in_l0c": lambda *case: _best(*case, c_bytes=2),
     "two_in_l0c": lambda *case: _best(*case, c_bytes=8),
-    "repeated_wrongly": lambda *case: _best(
-        *case, reads=lambda m, n, bm, bn: m * -(-m // bm) + n * -(-n // bn)
-    ),
+    "repeated_wrongly": lambda *case: _best(*case, reads=lambda m, n, bm, bn: m * -(-m // bm) + n * -(-n // bn)),
     "not_rounded": lambda *case: _best(*case, reads=lambda m, n, bm, bn: m * n / bn + n * m / bm),
     "rounded_down": lambda *case: _best(*case, reads=lambda m, n, bm, bn: m * (n // bn) + n * (m // bm)),
     "largest": lambda *case: _best(*case, by=lambda read, bm, bn: (-bm * bn,)),
-    "area_forgotten": lambda *case: _best(*case, by=lambda read, bm, bn: (read, bm)),
     "largest_of_equals": lambda *case: _best(*case, by=lambda read, bm, bn: (read, -bm * bn, bm)),
     "swapped": lambda *case: _best(*case)[::-1],
 }
@@ -440,7 +437,10 @@ _CHIP = (65536, 65536, 131072)
 
 def draw_block(rng: Generator, size: tuple[int, int, int, tuple[int, int, int]]) -> dict[str, Any]:
     m, n, bk, (l0a, l0b, l0c) = size
-    m, n = m + int(rng.integers(0, 16)), n + int(rng.integers(0, 16))
+    if m < 256 and n < 256:  # whole fractals: here a number of blocks that is rounded down is 0
+        m, n = m + 16 * int(rng.integers(0, 5)), n + 16 * int(rng.integers(0, 5))
+    else:
+        m, n = m + int(rng.integers(0, 16)), n + int(rng.integers(0, 16))
     return {"m": m, "n": n, "k": int(rng.integers(1, 9)) * bk, "bk": bk, "l0a": l0a, "l0b": l0b, "l0c": l0c}
 
 
@@ -461,7 +461,8 @@ BLOCK = Check(
     run=call("best"),
     draw=draw_block,
     sizes=(
-        (1, 1, 64, _CHIP),
+        (16, 16, 64, _CHIP),
+        (96, 32, 64, _CHIP),
         (1000, 1000, 64, _CHIP),
         (2000, 250, 64, _CHIP),
         (250, 2000, 128, _CHIP),
@@ -521,13 +522,6 @@ BLOCK = Check(
             "you take the block with the largest area.",
             "The area says how much is computed at a time. What is read depends on both sides, and on the matrix.",
             "Take the smallest number of bytes; the area decides only between equals.",
-        ),
-        _blocks(
-            "area_forgotten",
-            change("found.append((read, bm * bn, bm, bn))", "found.append((read, 0, bm, bn))"),
-            "between equals you look at bm before the area.",
-            "A smaller block leaves room in L0C, and reads as little.",
-            "Compare (bytes, bm * bn, bm).",
         ),
         _blocks(
             "largest_of_equals",
@@ -609,20 +603,35 @@ STEPS = Check(
     ),
     misconceptions=(
         Misconception(
+            "out_in_each_step",
+            change(
+                "    c1 = out_c.alloc_tensor(asc.float32)\n    for start in asc.range(0, k, 64):\n",
+                "    for start in asc.range(0, k, 64):\n        c1 = out_c.alloc_tensor(asc.float32)\n",
+                _FIX,
+                _FIX.replace("    ", "        "),
+                "cmatrix_init_val=start == 0",
+                "cmatrix_init_val=True",
+            ),
+            unmet("fixpipe"),
+            what="C goes out in each step.",
+            why="Each fixpipe overwrites the one before it, and writes all of C to global memory.",
+            do="Put fixpipe after the loop; mmad adds in L0C.",
+        ),
+        Misconception(
             "always_from_zero",
-            change("cmatrix_init_val=step == 0", "cmatrix_init_val=True"),
+            change("cmatrix_init_val=start == 0", "cmatrix_init_val=True"),
             _in_steps(_a, _b, last=True),
             what="only the product of the last step remains.",
             why="cmatrix_init_val=True begins with zero, in each step anew.",
-            do="Write cmatrix_init_val=step == 0.",
+            do="Write cmatrix_init_val=start == 0.",
         ),
         Misconception(
             "never_from_zero",
-            change("cmatrix_init_val=step == 0", "cmatrix_init_val=False"),
-            fault("kernel.uninitialised"),
+            change("cmatrix_init_val=start == 0", "cmatrix_init_val=False"),
+            fault("kernel.undefined") & source(r"cmatrix_init_val=False"),
             what="the first step adds to what stands in L0C.",
             why="Nobody has written there; on the chip it is what an earlier kernel left.",
-            do="Write cmatrix_init_val=step == 0.",
+            do="Write cmatrix_init_val=start == 0.",
         ),
         Misconception(
             "first_step_only",
@@ -630,31 +639,31 @@ STEPS = Check(
             gives(lambda a, b, c: product(_a(a, 0), _b(b, 0), c)),
             what="only the first 64 of k are used.",
             why="The kernel has still one step.",
-            do="Put the copies, the loads and the mmad into a loop: for step in asc.range(0, k, 64).",
+            do="Put the copies, the loads and the mmad into a loop: for start in asc.range(0, k, 64).",
         ),
         Misconception(
             "same_part_of_a",
-            change("a_gm[step:]", "a_gm"),
+            change("a_gm[start:]", "a_gm"),
             _in_steps(lambda a, s: _a(a, 0), _b),
             what="each step takes the first 64 columns of A.",
             why="The copy of A does not depend on the step.",
-            do="Copy from a_gm[step:].",
+            do="Copy from a_gm[start:].",
         ),
         Misconception(
             "same_part_of_b",
-            change("b_gm[step * n :]", "b_gm"),
+            change("b_gm[start * n :]", "b_gm"),
             _in_steps(_a, lambda b, s: _b(b, 0)),
             what="each step takes the first 64 rows of B.",
             why="The copy of B does not depend on the step.",
-            do="Copy from b_gm[step * n :].",
+            do="Copy from b_gm[start * n :].",
         ),
         Misconception(
             "b_by_elements",
-            change("b_gm[step * n :]", "b_gm[step:]"),
+            change("b_gm[start * n :]", "b_gm[start:]"),
             _in_steps(_a, _b_by_elements),
             what="B is moved on by 64 elements in place of 64 rows.",
             why="In A a step goes along the rows, in B down the rows, and a row of B has n elements.",
-            do="Copy from b_gm[step * n :].",
+            do="Copy from b_gm[start * n :].",
         ),
         Misconception(
             "row_of_64",
@@ -663,21 +672,6 @@ STEPS = Check(
             what="the rows of A are thought to have 64 elements.",
             why="64 columns are copied of each row, but the next row begins k elements further.",
             do="Leave k as the length of a row: Nd2NzParams(1, m, 64, 0, k, m, 1, 0).",
-        ),
-        Misconception(
-            "out_in_each_step",
-            change(
-                "    c1 = out_c.alloc_tensor(asc.float32)\n    for step in asc.range(0, k, 64):\n",
-                "    for step in asc.range(0, k, 64):\n        c1 = out_c.alloc_tensor(asc.float32)\n",
-                _FIX,
-                _FIX.replace("    ", "        ").replace("(c_gm,", "(c_gm,"),
-                "cmatrix_init_val=step == 0",
-                "cmatrix_init_val=True",
-            ),
-            unmet("fixpipe"),
-            what="C goes out in each step.",
-            why="Each fixpipe overwrites the one before it, and writes all of C to global memory.",
-            do="Put fixpipe after the loop; mmad adds in L0C.",
         ),
         Misconception(
             "never_freed",
@@ -743,6 +737,14 @@ KEEP = Check(
     picture=pipes(),
     misconceptions=(
         Misconception(
+            "step_in_rows",
+            change("b1[step * 16 :]", "b1[step * 256 :]"),
+            source(r"b1\[step \* 256:\]"),
+            what="a step goes too far in the panel.",
+            why="In L1 the order is NZ: a column of fractals is 16 elements wide, so step rows are step * 16 elements.",
+            do="Load from b1[step * 16 :].",
+        ),
+        Misconception(
             "panel_for_each_row",
             change(
                 _PANEL + _ROWS,
@@ -754,6 +756,16 @@ KEEP = Check(
             what="the panel of B is copied for each row of blocks.",
             why="It stands in L1, but within the loop over rows, so it comes in anew each time.",
             do="Move its alloc, copy, enque and deque before the loop over rows, and its free behind it.",
+        ),
+        Misconception(
+            "distance_of_a_tile",
+            change(
+                "asc.LoadData2DParams(j, 16, k // 16, 0, 0, True, 0)", "asc.LoadData2DParams(j, 16, 4, 0, 0, True, 0)"
+            ),
+            source(r"LoadData2DParams\(.*16, 4, 0, 0, True, 0\)") & source(r"Nd2NzParams\(1, k, 256"),
+            what="the columns of fractals of B are taken 4 fractals apart.",
+            why="That was right for a tile with 64 rows. The panel in L1 has k rows, so a column has k // 16 fractals.",
+            do="Write LoadData2DParams(j, 16, k // 16, 0, 0, True, 0).",
         ),
         Misconception(
             "still_streaming",
@@ -810,22 +822,6 @@ KEEP = Check(
             do="Write pipe.init_buffer(in_b1, 1, k * 256 * 2).",
         ),
         Misconception(
-            "distance_of_a_tile",
-            change("asc.LoadData2DParams(i, 16, k // 16, 0, 0, True, 0)", "asc.LoadData2DParams(i, 16, 4, 0, 0, True, 0)"),
-            source(r"LoadData2DParams\(.*16, 4, 0, 0, True, 0\)"),
-            what="the columns of fractals of B are taken 4 fractals apart.",
-            why="That was right for a tile with 64 rows. The panel in L1 has k rows, so a column has k // 16 fractals.",
-            do="Write LoadData2DParams(i, 16, k // 16, 0, 0, True, 0).",
-        ),
-        Misconception(
-            "step_in_rows",
-            change("b1[step * 16 :]", "b1[step * 256 :]"),
-            source(r"b1\[step \* 256:\]"),
-            what="a step goes too far in the panel.",
-            why="In L1 the order is NZ: a column of fractals is 16 elements wide, so step rows are step * 16 elements.",
-            do="Load from b1[step * 16 :].",
-        ),
-        Misconception(
             "same_part_of_the_panel",
             change("b1[step * 16 :]", "b1"),
             _in_steps(_a, lambda b, s: _b(b, 0)),
@@ -870,13 +866,29 @@ def _untouched(result: Array, a: Array, b: Array, c: Array) -> bool:
     return bool((below == 0).all() or (beside == 0).all() or not result.any())
 
 
-def _fixed_base(attempt: Any) -> bool:
-    """Every case was cut with the same base block."""
-    bases = set()
-    for case in attempt.cases:
-        sides = [imm for each in case.kernel.trace if ROWS[each.op].name.startswith("mmad") for imm in [each.immediates]]
-        bases.add((max(imm[0] for imm in sides), max(imm[1] for imm in sides)))
-    return len(bases) == 1
+def _base(case: CaseRun) -> tuple[int, int]:
+    """Rows and columns of the largest mmad."""
+    assert case.kernel is not None
+    sizes = [each.immediates for each in case.kernel.trace if ROWS[each.op].name.startswith("mmad")]
+    return max(size[0] for size in sizes), max(size[1] for size in sizes)
+
+
+def _fixed_base(attempt: Attempt) -> tuple[int, int] | None:
+    """The base block that all cases were cut with, if it is one and the same."""
+    bases = [_base(case) for case in attempt.cases]
+    rows, columns = max(base[0] for base in bases), max(base[1] for base in bases)
+    sizes = [case.inputs["c"].shape for case in attempt.cases]
+    same = bases == [(min(rows, size[0]), min(columns, size[1])) for size in sizes]
+    return (rows, columns) if same else None
+
+
+def _small_base(attempt: Attempt) -> bool:
+    base = _fixed_base(attempt)
+    return base is not None and base[0] * base[1] <= 64 * 64
+
+
+def _one_core(attempt: Attempt) -> bool:
+    return all(case.kernel is not None and case.kernel.blocks == 1 for case in attempt.cases)
 
 
 _LOOP = "asc.range(asc.get_block_idx(), (m + bm - 1) // bm * across, asc.get_block_num())"
@@ -892,24 +904,45 @@ CORES = Check(
     cost=Cost(1.15),
     misconceptions=(
         Misconception(
+            "length_of_a_row",
+            change("FixpipeParamsV220(columns, rows, rows, n)", "FixpipeParamsV220(columns, rows, rows, columns)"),
+            source(r"FixpipeParamsV220\(columns, rows, rows, columns\)"),
+            what="the rows of a block are written one behind the other.",
+            why="In C the next row begins n elements further, however wide the block is.",
+            do="Leave n as the last number of FixpipeParamsV220.",
+        ),
+        Misconception(
+            "columns_not_cut",
+            change(
+                "        columns = n - column\n        if columns > bn:\n            columns = bn\n",
+                "        columns = bn\n",
+            ),
+            source(r"columns = bn\n") & ~source(r"columns = n - column"),
+            what="the last column of blocks reaches beside C, into the next row.",
+            why="n need not be a multiple of bn.",
+            do="columns = n - column, and bn if that is more.",
+        ),
+        Misconception(
             "one_core",
             change("shared[min(24, blocks(bm, bn))]", "shared[1]"),
-            unmet("kernel_blocks"),
-            what="few cores work.",
+            unmet("kernel_blocks") & sign(_one_core),
+            what="one core does everything.",
             why="The blocks of C need nothing from each other, and there are 24 cores.",
             do="Launch min(24, blocks) cores, and let core i begin with block i and go on by get_block_num().",
         ),
         Misconception(
             "everybody_everything",
             change(_LOOP, "asc.range((m + bm - 1) // bm * across)"),
-            fault("kernel.race_blocks") | sign(lambda attempt: "get_block_idx" not in attempt.normal),
+            ~source("get_block_idx"),
             what="each core computes all blocks.",
             why="All cores run the same program; only get_block_idx() tells them apart.",
             do="Let the loop go from get_block_idx() on, in steps of get_block_num().",
         ),
         Misconception(
             "whole_blocks_only",
-            change("across = (n + bn - 1) // bn", "across = n // bn", "(m + bm - 1) // bm * across", "m // bm * across"),
+            change(
+                "across = (n + bn - 1) // bn", "across = n // bn", "(m + bm - 1) // bm * across", "m // bm * across"
+            ),
             got(_untouched),
             what="the last rows or columns of C are not computed.",
             why="A division that rounds down drops the blocks at the edges.",
@@ -926,28 +959,9 @@ CORES = Check(
             do="rows = m - row, and bm if that is more.",
         ),
         Misconception(
-            "columns_not_cut",
-            change(
-                "        columns = n - column\n        if columns > bn:\n            columns = bn\n",
-                "        columns = bn\n",
-            ),
-            source(r"columns = bn\n") & ~source(r"columns = n - column"),
-            what="the last column of blocks reaches beside C, into the next row.",
-            why="n need not be a multiple of bn.",
-            do="columns = n - column, and bn if that is more.",
-        ),
-        Misconception(
-            "length_of_a_row",
-            change("FixpipeParamsV220(columns, rows, rows, n)", "FixpipeParamsV220(columns, rows, rows, columns)"),
-            source(r"FixpipeParamsV220\(columns, rows, rows, columns\)"),
-            what="the rows of a block are written one behind the other.",
-            why="In C the next row begins n elements further, however wide the block is.",
-            do="Leave n as the last number of FixpipeParamsV220.",
-        ),
-        Misconception(
             "tiny_blocks",
             change("bm, bn = min(fitting, key=lambda base: -(-blocks(*base) // 24) * sum(base))", "bm, bn = 32, 32"),
-            slow() & sign(_fixed_base) & source(r"(16|32), (16|32)\b"),
+            slow() & sign(_small_base),
             what="the blocks are too small.",
             why="Small blocks fill the waves, but they read A and B again and again, and each copy has its latency.",
             do="Choose the block for the sizes: the smallest waves * (bm + bn).",
@@ -955,7 +969,7 @@ CORES = Check(
         Misconception(
             "one_base_for_all",
             change("bm, bn = min(fitting, key=lambda base: -(-blocks(*base) // 24) * sum(base))", "bm, bn = 128, 256"),
-            (slow() | unmet("kernel_blocks")) & sign(_fixed_base),
+            (slow() | unmet("kernel_blocks")) & sign(lambda attempt: _fixed_base(attempt) is not None),
             what="all sizes are cut with the same base block.",
             why="The block that reads the fewest bytes gives few blocks, and most cores wait.",
             do="Choose the block for the sizes: the smallest waves * (bm + bn).",
@@ -965,7 +979,7 @@ CORES = Check(
             change("-(-blocks(*base) // 24) * sum(base)", "blocks(*base) * sum(base)"),
             slow() | unmet("kernel_blocks"),
             what="the base blocks do not fit the 24 cores.",
-            why="Either few blocks leave cores without work, or a last wave is nearly empty, or small blocks read much.",
+            why="Either few blocks leave cores idle, or a last wave is nearly empty, or small blocks read much.",
             do="Minimise waves * (bm + bn), where waves = blocks / 24, rounded up.",
         ),
     ),
