@@ -278,11 +278,11 @@ def _each_turned(x: Array) -> Array:
 
 _LOOP_A = (
     "    for i in asc.static_range(m // 16):\n"
-    "        asc.load_data(a2[i * 16 * k :], a1, asc.LoadData2DParams(i, k // 16, m // 16, 0, 0, False, 0))\n"
+    "        asc.load_data(a2[i * 16 * k :], a1, asc.LoadData2DParams(i, k // 16, m // 16, 0, 0, False, 0))"
 )
 _LOOP_B = (
     "    for i in asc.static_range(k // 16):\n"
-    "        asc.load_data(b2[i * 16 * n :], b1, asc.LoadData2DParams(i, n // 16, k // 16, 0, 0, True, 0))\n"
+    "        asc.load_data(b2[i * 16 * n :], b1, asc.LoadData2DParams(i, n // 16, k // 16, 0, 0, True, 0))"
 )
 _M_FIX = "    asc.set_flag(asc.HardEvent.M_FIX, 0)\n    asc.wait_flag(asc.HardEvent.M_FIX, 0)\n"
 
@@ -320,7 +320,7 @@ FIRST = Check(
             "a_in_one",
             change(
                 _LOOP_A,
-                "    asc.load_data(a2, a1, asc.LoadData2DParams(0, m * k // 256, 1, 0, 0, False, 0))\n",
+                "    asc.load_data(a2, a1, asc.LoadData2DParams(0, m * k // 256, 1, 0, 0, False, 0))",
             ),
             _seen(_in_one, _same),
             what="the fractals of A stand in the wrong order in L0A.",
@@ -332,7 +332,7 @@ FIRST = Check(
             "b_in_one",
             change(
                 _LOOP_B,
-                "    asc.load_data(b2, b1, asc.LoadData2DParams(0, k * n // 256, 1, 0, 0, True, 0))\n",
+                "    asc.load_data(b2, b1, asc.LoadData2DParams(0, k * n // 256, 1, 0, 0, True, 0))",
             ),
             _seen(_same, _in_one),
             what="the fractals of B stand in the wrong order in L0B.",
@@ -372,7 +372,7 @@ FIRST = Check(
             "two_loads_left",
             change(
                 _LOOP_A,
-                "    asc.load_data(a2, a1, asc.LoadData2DParams(0, m * k // 256, 1, 0, 0, False, 0))\n",
+                "    asc.load_data(a2, a1, asc.LoadData2DParams(0, m * k // 256, 1, 0, 0, False, 0))",
                 "k // 16, 0, 0, True, 0)",
                 "k // 16, 0, 0, False, 0)",
             ),
