@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from cannlab.ascendc.codegen.alike import Loop
     from cannlab.ascendc.codegen.probe import ProbeLaunch
+    from cannlab.ascendc.language.core.moving import Watch
     from cannlab.machine.core import Launch
 
 
@@ -33,6 +37,8 @@ class BlockState:
         matmul, matmul_scratch: a Matmul object was registered; it has operands in the UB.
         matmul_memory: the argument that these go through; None without any.
         spaces: position -> where it lies on the chip, and its number, as far as it was asked.
+        entry: the frame that called the kernel. loops: those that run, the innermost last.
+        watch: the loop whose turns are watched (see alike). blocks: the watch of the launch's blocks.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -55,6 +61,10 @@ class BlockState:
         self.workspace: Any = None
         self.contexts: dict[int, Any] = {}
         self.spaces: dict[int, tuple[int, int]] = {}
+        self.entry: FrameType | None = None
+        self.loops: list[Loop] = []
+        self.watch: Watch | None = None
+        self.blocks: Watch | None = None
         self.matmul = False
         self.matmul_scratch = False
         self.matmul_memory: int | None = None
