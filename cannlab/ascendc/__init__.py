@@ -218,7 +218,9 @@ from cannlab.ascendc.language.core.types import (
 from cannlab.ascendc.language.core.utils import ceildiv, static_assert
 from cannlab.ascendc.language.fwk.tpipe import TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
 from cannlab.ascendc.lib.placeholders import missing_top
+from cannlab.ascendc.runtime.compiler import CompileOptions
 from cannlab.ascendc.runtime.jit import jit
+from cannlab.ascendc.runtime.launcher import LaunchOptions
 
 __all__ = [
     "DEFAULT_C0_SIZE",
@@ -235,6 +237,7 @@ __all__ = [
     "BinaryRepeatParams",
     "BrcbRepeatParams",
     "CheckLocalMemoryIAParam",
+    "CompileOptions",
     "ConstExpr",
     "CopyRepeatParams",
     "DataCopyCO12DstParams",
@@ -251,6 +254,7 @@ __all__ = [
     "GlobalAddress",
     "GlobalTensor",
     "InitConstValueParams",
+    "LaunchOptions",
     "LoadData2DParams",
     "LoadData2DParamsV2",
     "LoadData2dTransposeParams",
