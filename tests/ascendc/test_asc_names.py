@@ -58,7 +58,7 @@ def test_what_is_left_out_has_a_reason():
 
 
 def test_the_runtime_knows_kinds_of_cores():
-    import asc.lib.runtime as rt
+    from cannlab.ascendc.lib import runtime as rt
 
     assert rt.CoreType.AiCore.value == "AiCore"
     assert [rt.magic_elf_value(kind) for kind in rt.CoreType] == [0x43554245, 0x41415246, 0x41494343, 0x41415243]

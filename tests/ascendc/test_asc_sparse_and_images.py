@@ -539,3 +539,40 @@ def test_pop_stack_buffer_gives_what_is_left_of_the_ub():
 
     assert rules(run_on_core(body, np.zeros(8, np.float32))) == []
     assert found[0] == (2048, (chips.get("Ascend910B1").ub_usable_bytes - 2048) // 4)
+
+
+# -- as programs launch them --------------------------------------------------------------------------
+
+
+def test_kernels_of_all_these():
+    import sparse_kernels as kernels
+
+    from cannlab.machine import machine
+
+    rng = np.random.default_rng(8)
+    x = rng.integers(-99, 99, (16, 64)).astype(np.int8)
+    whole, dense, index = thin(rng, 64, 16)
+    z = np.zeros((16, 16), np.int32)
+    kernels.sparse_product[1](left_fractals(x), *fractals_of(dense, index), z)
+    np.testing.assert_array_equal(z, x.astype(int) @ whole.astype(int))
+    kernels.two_images[1](np.zeros(8 * 8 * 3, np.uint8), np.zeros(64, np.uint8))
+    kernels.columns[1](np.zeros(256, np.float16), 1.5)
+    place = np.zeros(8, np.int64)
+    kernels.places[1](place)
+    assert place[0] > 0
+    a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    kernels.in_place[1](a, b)
+    np.testing.assert_array_equal(b, a + 1)
+    counted = np.zeros(16, np.int32)
+    kernels.float_bounds[1](counted, 3.75)
+    assert counted.tolist() == [1, 2, 3, *[0] * 5, 1, 0, 3, *[0] * 5]
+    assert not machine().record.faults
+
+
+def test_a_queue_bind_is_refused_before_the_kernel_runs():
+    import sparse_kernels as kernels
+
+    from cannlab.ascendc.codegen.errors import CodegenError
+
+    with pytest.raises(CodegenError, match="No viable candidates were found to dispatch"):
+        kernels.bound_queue[1](np.zeros(8, np.float32))

@@ -81,6 +81,7 @@ def _issue(
     state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
 
 
+_TENSORS = (LocalTensor, GlobalTensor)
 _PACKED = {name: pack(code, code) for name, code in CODES.items()}
 _IN = {to: int(pipe) for (source, to), pipe in PATHS.items() if source == GM}
 _OUT = {source: int(pipe) for (source, to), pipe in PATHS.items() if to == GM}
@@ -118,6 +119,10 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     state = d.state("data_copy")
     count = kwargs.get("count")
     if type(count) is int and not args and len(kwargs) == 1 and _quick(state, dst, src, count):
+        return
+    intri = kwargs.get("intri_params")
+    if type(intri) is Nd2NzParams and not args and len(kwargs) == 1 and type(dst) in _TENSORS and type(src) in _TENSORS:
+        _rearranged(state, dst, src, intri)
         return
     number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
     if number == 2:

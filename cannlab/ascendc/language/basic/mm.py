@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
@@ -26,6 +28,7 @@ from cannlab.machine.core.floats import to_bits
 from cannlab.machine.core.fractals import FRACTAL, ROWS, TO_LEFT, TO_RIGHT, up
 from cannlab.machine.core.pipes import BLOCK, Pipe, Space
 
+_COLUMNS = d.row("load_data_3d")
 _LOCAL = (("dst", d.is_tensor), ("src", d.is_tensor))
 _ANY = (("dst", d.is_tensor), ("src", d.of(BaseTensor)))
 _LOAD = (
@@ -33,10 +36,18 @@ _LOAD = (
     d.Form(*_LOCAL, ("params", d.of(LoadData3DParamsV2))),
     d.Form(*_ANY, ("params", d.of(LoadData2DParamsV2, LoadData3DParamsV1, LoadData3DParamsV2Pro))),
 )
+_FORMS = {LoadData2DParams: 0, LoadData3DParamsV2: 1}
+"""Of calls with two local tensors and nothing by name."""
+_IMAGE = attrgetter(*(each.name for each in fields(LoadData3DParamsV2) if each.name != "pad_list"))
+_ONCE = (0, 1, 0)
+_KNOWN: dict[tuple[Any, ...], tuple[tuple[tuple[int, ...], int, int], float, tuple[int, ...]]] = {}
+"""Parameters of loads as columns, and what they come to: feature map, padding value, immediates."""
+_MOST_KNOWN = 4096
 _TRANSPOSE = (
     d.Form(*_LOCAL, ("params", d.of(LoadData2dTransposeParams))),
     d.Form(*_LOCAL, ("params", d.of(LoadData2dTransposeParamsV2))),
 )
+_ALL_LOCAL = frozenset({LocalTensor})
 _THREE = (("dst", d.is_tensor), ("fm", d.is_tensor), ("filter", d.is_tensor))
 _MMAD = (
     d.Form(*_THREE, ("params", d.of(MmadParams))),
@@ -53,8 +64,12 @@ def _backwards(state: BlockState, name: str, src: Any, start: int, repeat: int, 
 def load_data(*args: Any, **kwargs: Any) -> None:
     """load_data(dst, src, LoadData2DParams | LoadData3DParamsV2): L1 (or global memory, 2D) to L0A and L0B."""
     state = d.state("load_data")
-    number, values = d.dispatch("load_data", _LOAD, args, kwargs)
-    dst, src, p = values["dst"], values["src"], values["params"]
+    number = _FORMS.get(type(args[2]), -1) if len(args) == 3 and not kwargs else -1
+    if number >= 0 and type(args[0]) is LocalTensor is type(args[1]):
+        dst, src, p = args
+    else:
+        number, values = d.dispatch("load_data", _LOAD, args, kwargs)
+        dst, src, p = values["dst"], values["src"], values["params"]
     if number == 2:
         if isinstance(p, LoadData3DParamsV2Pro):
             _load_packed(state, dst, src, p)
@@ -83,16 +98,26 @@ def load_data(*args: Any, **kwargs: Any) -> None:
 
 
 def _load_3d(state: BlockState, dst: LocalTensor, src: LocalTensor, p: LoadData3DParamsV2) -> None:
-    pads = [d.numbers(value)[0] for value in p.pad_list]
+    given = (*_IMAGE(p), *p.pad_list)
+    key = (given, dst.space, dst.dtype.name)
+    plain = state.load_repeat == _ONCE and d.plain(given)
+    known = _KNOWN.get(key) if plain else None
+    if known is not None:
+        state.feature_map, state.load_padding, imm = known
+        d.emit_wide(state, _COLUMNS, (dst, src), imm, "load_data", int(Pipe.MTE1))
+        return
+    pads = d.numbers(*p.pad_list)
     if len(pads) != 4:
         raise ValueError("pad_list has four numbers: left, right, top, bottom")
     fw, fh = d.numbers(p.filter_w, p.filter_h)
     fw, fh = fw + 256 * int(bool(raw(p.filter_size_w))), fh + 256 * int(bool(raw(p.filter_size_h)))
     height, width = d.numbers(p.l1_h, p.l1_w)
-    state.feature_map, state.load_padding = (tuple(pads), height, width), float(converted(p.pad_value, dst.dtype))
+    state.feature_map, state.load_padding = (pads, height, width), float(converted(p.pad_value, dst.dtype))
     body = d.numbers(p.channel_size, p.k_extension, p.m_extension, p.k_start_pt, p.m_start_pt, p.stride_w, p.stride_h)
     filters = (fw, fh, *d.numbers(p.dilation_filter_w, p.dilation_filter_h))
-    _columns(state, dst, src, body, filters, bool(raw(p.en_transpose)))
+    made = _columns(state, dst, src, body, filters, bool(raw(p.en_transpose)))
+    if plain and made and len(_KNOWN) < _MOST_KNOWN:
+        _KNOWN[key] = (state.feature_map, state.load_padding, made)
 
 
 def _load_packed(state: BlockState, dst: Any, src: Any, p: LoadData3DParamsV2Pro) -> None:
@@ -112,8 +137,10 @@ def _load_packed(state: BlockState, dst: Any, src: Any, p: LoadData3DParamsV2Pro
 
 def _columns(
     state: BlockState, dst: Any, src: Any, body: tuple[int, ...], filters: tuple[int, ...], transposed: bool
-) -> None:
+) -> tuple[int, ...]:
     """Image to columns, as often as set_load_data_repeat says, each behind the last in dst (the place is inferred).
+
+    Gives the immediates of the last one; nothing if there was none.
 
     Args:
         body: channels, columns and rows to make, first column, first row, stride (w, h).
@@ -132,8 +159,9 @@ def _columns(
     assert state.feature_map is not None
     pads, height, width = state.feature_map
     channels, columns, rows, first_k, first_m, *strides = body
+    imm: tuple[int, ...] = ()
     if 0 in (height, width, channels, columns, rows, *filters[:2]):
-        return
+        return imm
     stride, repeats, along_k = state.load_repeat
     fill = to_bits(float(converted(state.load_padding, dst.dtype)))
     c0 = BLOCK // size
@@ -142,7 +170,8 @@ def _columns(
         k, m = first_k + turn * stride * c0 * along_k, first_m + turn * stride * ROWS * (1 - along_k)
         imm = (*pads, height, width, channels, columns, rows, k, m, *strides, *filters, turned, fill)
         to = dst[turn * made :] if turn else dst
-        d.emit_wide(state, d.row("load_data_3d"), (to, src), imm, "load_data", int(Pipe.MTE1))
+        d.emit_wide(state, _COLUMNS, (to, src), imm, "load_data", int(Pipe.MTE1))
+    return imm
 
 
 def load_data_with_sparse(
@@ -211,6 +240,9 @@ def mmad(*args: Any, **kwargs: Any) -> None:
     It starts from nothing (cmatrix_init_val), from what L0C holds, or from the bias of each column.
     """
     state = d.state("mmad")
+    if len(args) == 4 and not kwargs and type(args[3]) is MmadParams and _ALL_LOCAL.issuperset(map(type, args[:3])):
+        _multiply(state, "mmad", args[:3], None, args[3])
+        return
     _, values = d.dispatch("mmad", _MMAD, args, kwargs)
     dst, fm, filter_, p = values["dst"], values["fm"], values["filter"], values["params"]
     _multiply(state, "mmad", (dst, fm, filter_), values.get("bias"), p)

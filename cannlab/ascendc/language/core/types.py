@@ -448,11 +448,11 @@ class MmadParams:
 
     def complete(self) -> bool:
         """Does the block reach the device?"""
+        if self.is_bias is None:
+            return not (self.unit_flag is None or self.cmatrix_source is None or self.cmatrix_init_val is None)
         old = (self.is_bias, self.fm_offset, self.en_ssparse, self.en_winograd_a, self.en_winograd_b)
         new = (self.unit_flag, self.cmatrix_source, self.cmatrix_init_val)
-        if all(value is not None for value in old):
-            return all(value is None for value in new)
-        return self.is_bias is None and all(value is not None for value in new)
+        return all(value is not None for value in old) and all(value is None for value in new)
 
 
 @dataclass
