@@ -103,17 +103,6 @@ def in_place(x: asc.GlobalAddress, z: asc.GlobalAddress):
 
 
 @asc.jit
-def float_bounds(z: asc.GlobalAddress, most: float):
-    """Bounds of a loop are cut to int32: 0, 1, 2 and 0, 2."""
-    z_gm = asc.GlobalTensor()
-    z_gm.set_global_buffer(z)
-    for i in asc.range(most):
-        z_gm.set_value(i, i + 1)
-    for i in range(0, 3.9, 2.5):
-        z_gm.set_value(8 + i, i + 1)
-
-
-@asc.jit
 def bound_queue(z: asc.GlobalAddress):
     """A queue that gets no buffers."""
     pipe = asc.TPipe()

@@ -563,9 +563,6 @@ def test_kernels_of_all_these():
     a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     kernels.in_place[1](a, b)
     np.testing.assert_array_equal(b, a + 1)
-    counted = np.zeros(16, np.int32)
-    kernels.float_bounds[1](counted, 3.75)
-    assert counted.tolist() == [1, 2, 3, *[0] * 5, 1, 0, 3, *[0] * 5]
     assert not machine().record.faults
 
 
