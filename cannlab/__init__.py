@@ -20,6 +20,7 @@ __all__ = [
     "deactivate",
     "given",
     "hint",
+    "host_cost",
     "load_ipython_extension",
     "panel",
     "unload_ipython_extension",
@@ -42,6 +43,25 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOME[name]), name)
+
+
+def host_cost(us: float) -> None:
+    """Declare work of the program's own Python: the calling thread's simulated clock moves on by so many microseconds.
+
+    The emulation cannot know how long a host's Python takes, so it counts as nothing unless it is declared. On real
+    hardware this does nothing.
+
+    Raises:
+        ValueError: a negative time.
+    """
+    if us < 0:
+        raise ValueError(f"host_cost needs a time of at least 0 us, got {us}")
+    from cannlab.activation import is_real
+
+    if not is_real():
+        from cannlab.machine import machine
+
+        machine().host_cost(us)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -170,6 +170,11 @@ def is_active() -> bool:
     return _finder in sys.meta_path
 
 
+def is_real() -> bool:
+    """True if :func:`activate` found real devices: they answer in this process."""
+    return _answered == "real"
+
+
 def activate(tell: TextIO | None = None) -> str:
     """Make the emulated packages importable under their real names, here and in child processes.
 

@@ -33,7 +33,7 @@ class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
     ORDER = (
-        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "graph", "compare"),
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "profile", "atc", "graph", "compare"),
         *("npu-smi", "msprof", "explain", "grade", "dev"),
     )
 
@@ -100,6 +100,14 @@ def run_program(ctx: typer.Context) -> None:
     from cannlab.cli.run import main as run_main
 
     raise typer.Exit(run_main(ctx.args))
+
+
+@app.command("profile", cls=Verbatim)
+def profile(ctx: typer.Context) -> None:
+    """Where the time goes: cannlab profile [--json] (model.om | prog.py args...)."""
+    from cannlab.cli.profile import main as profile_main
+
+    raise typer.Exit(profile_main(ctx.args))
 
 
 @app.command("atc", cls=Verbatim)

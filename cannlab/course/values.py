@@ -70,7 +70,9 @@ def show(value: Any, limit: int = 8) -> str:
     if isinstance(value, (list, tuple)) and value:
         inside = ", ".join(show(item, 4) for item in value[:limit])
         inside += ", ..." if len(value) > limit else ""
-        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+        if isinstance(value, list):
+            return f"[{inside}]"
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
     try:
         text = repr(value)
     except ValueError:

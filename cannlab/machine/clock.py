@@ -121,7 +121,8 @@ class HostThread:
     def runnable(self) -> bool:
         """True if the host says that it only lacks a processor, or waits for a disk (Linux)."""
         python = self._python() if self._python is not None else None
-        if python is None or python.native_id is None:
+        # One that has ended is still the host's for a moment, and its number is given to others.
+        if python is None or python.native_id is None or not python.is_alive():
             return False
         try:
             with open(f"/proc/self/task/{python.native_id}/stat", "rb") as file:

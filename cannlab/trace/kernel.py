@@ -93,6 +93,24 @@ class KernelTrace:
         """Add an instruction."""
         self.add(*instruction)
 
+    def extend(self, words: NDArray[Any], starts: NDArray[Any]) -> int:
+        """Add many instructions: their words one after another, and where each begins in them (both int64).
+
+        Gives the number of the first of them.
+        """
+        number = len(self.starts)
+        self.words.frombytes(words.tobytes())
+        self.starts.frombytes((starts + self._length).tobytes())
+        self._length = len(self._words)
+        return number
+
+    def cut(self, number: int) -> None:
+        """Forget the instructions from a number on."""
+        if number < len(self.starts):
+            del self.words[self.starts[number] :]
+            del self.starts[number:]
+            self._length = len(self._words)
+
     def place(self, number: int) -> tuple[int, int]:
         """(file, line) of an instruction; (0, 0) for a number that the trace does not have."""
         if not 0 <= number < len(self.starts):

@@ -108,3 +108,11 @@ def bound_queue(z: asc.GlobalAddress):
     pipe = asc.TPipe()
     queue = asc.TQueBind(P.VECIN, P.VECOUT, 1)
     pipe.init_buffer(queue, 2, 256)
+
+
+@asc.jit
+def walking(z: asc.GlobalAddress):
+    """Each turn fills the next 32 bytes of the UB; block 64 and those behind it are watched."""
+    asc.check_local_memory_ia(asc.CheckLocalMemoryIAParam(0, 63, 99, is_vector_write=True, is_enable=True))
+    for turn in range(80):
+        asc.duplicate(asc.LocalTensor(asc.float32, P.VECIN, turn * 32, 8), 1.0, count=8)

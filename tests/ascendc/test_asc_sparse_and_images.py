@@ -573,3 +573,14 @@ def test_a_queue_bind_is_refused_before_the_kernel_runs():
 
     with pytest.raises(CodegenError, match="No viable candidates were found to dispatch"):
         kernels.bound_queue[1](np.zeros(8, np.float32))
+
+
+def test_a_watch_sees_every_turn_of_a_loop():
+    import sparse_kernels as kernels
+
+    from cannlab.ascendc.runtime.launcher import KernelError
+
+    with pytest.raises(KernelError) as caught:
+        kernels.walking[1](np.zeros(64, np.float32))
+    assert caught.value.diagnosis.rule == "kernel.watched"
+    assert "2048" in caught.value.diagnosis.text()

@@ -31,7 +31,7 @@ Output = pytest.CaptureFixture[str]
 def test_help_names_every_command(capsys: Output) -> None:
     assert call(["--help"]) == 0
     text = capsys.readouterr().out
-    for name in ("check-env", "env", "learn", "lab", "demo", "run", "atc", "npu-smi", "explain"):
+    for name in ("check-env", "env", "learn", "lab", "demo", "run", "profile", "atc", "npu-smi", "explain"):
         assert name in text
 
 

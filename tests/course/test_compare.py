@@ -10,7 +10,7 @@ import pytest
 
 from cannlab.course.spec import allclose, exact, near, same_items, text
 from cannlab.course.spec.compare import Compare
-from cannlab.course.values import MISSING, Foreign
+from cannlab.course.values import MISSING, Foreign, show
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -84,3 +84,9 @@ def test_the_summary_counts_and_shows_both_values() -> None:
 def test_large_integers_are_compared_exactly() -> None:
     big = np.array([2**62], dtype=np.int64)
     assert exact().difference(big + 1, big) is not None
+
+
+def test_a_tuple_with_one_entry_does_not_look_like_its_entry() -> None:
+    assert show((7,)) == "(7,)"
+    assert show((7, 8)) == "(7, 8)"
+    assert show([7]) == "[7]"

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cannlab.activation
 from cannlab.machine import Machine, MemoryFault, MemoryKind, reset_machine
 from cannlab.machine.api_costs import COPY_LATENCY, DEVICE_COPY_LATENCY, call_ns, device_copy_ns, transfer_ns
 from cannlab.machine.block_map import BlockMap
@@ -176,6 +177,16 @@ def test_declared_host_work(m) -> None:
     assert m.thread.now == 2500
     with pytest.raises(ValueError, match="at least 0"):
         m.host_cost(us=-1)
+    cannlab.host_cost(us=1)
+    assert m.thread.now == 3500
+    with pytest.raises(ValueError, match="at least 0"):
+        cannlab.host_cost(us=-1)
+
+
+def test_declared_host_work_is_nothing_on_real_devices(m, monkeypatch) -> None:
+    monkeypatch.setattr(cannlab.activation, "_answered", "real")
+    cannlab.host_cost(us=1)
+    assert m.thread.now == 0
 
 
 def test_copy_times(m) -> None:

@@ -67,6 +67,10 @@ class ProbeLaunch:
         self.memory = _Memory()
         self.queues: list[Queue] = []
 
+    def peek(self) -> _Memory:
+        """As that of a launch."""
+        return self.memory
+
     def issue(self, *instruction: Any) -> None:
         """Nothing happens."""
 

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from cannlab.ascendc.codegen import alike
 from cannlab.ascendc.language.core.builder import GlobalBuilder
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue
@@ -19,7 +20,7 @@ def loop(function: Any, *args: Any) -> Iterable[Any]:
     if function is builtins.range:
         function = runtime_range
     result: Iterable[Any] = function(*args)
-    return result
+    return alike.turns(result) if type(result) is runtime_range else result
 
 
 def turns(iterator: Any) -> Iterable[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from cannlab.ascendc.codegen import probe
+from cannlab.ascendc.codegen import alike, probe
 from cannlab.ascendc.codegen import runtime as helpers
 from cannlab.ascendc.codegen.errors import CodegenError, Source
 from cannlab.ascendc.codegen.function_visitor import UNKNOWN, FunctionVisitor, Known, Runtime, Value, referenced
@@ -195,14 +196,19 @@ class JITFunction:
         def body(launch: Launch) -> None:
             state = GlobalBuilder.state = BlockState(launch)
             state.matmul_memory = memory
+            state.entry = sys._getframe()
             try:
                 if serving and launch.cores == CUBE_CORE:
                     serve(state)
                     return
+                alike.block_begins(state)
                 self._invoke(runner, {name: _per_block(value) for name, value in arguments.items()})
+                alike.block_ends(state)
                 if serving:
                     dismiss(state)
             finally:
+                # The frame holds the state.
+                state.entry = None
                 GlobalBuilder.state = None
 
         sync = "auto" if compile_options.auto_sync else "strict"

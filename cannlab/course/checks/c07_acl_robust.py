@@ -173,6 +173,14 @@ CHECKED = Check(
             do="Return None if there is no value.",
         ),
         Misconception(
+            "code_for_none",
+            change("        return None\n", "        return code\n"),
+            got(lambda got, call, result: not isinstance(result, tuple) and got == ("returns", 0) and result == 0),
+            what="a call that gives only a code returns that code.",
+            why="After the check the code is 0 for sure: it has no news for the caller.",
+            do="Return None if there is no value.",
+        ),
+        Misconception(
             "name_left_out",
             change("raise AclError(call, code)", 'raise AclError("pyACL", code)'),
             got(lambda got, call, result: got[0] == "raises" and got[1] != call and got[2] == told(call, result)[2]),
@@ -285,6 +293,13 @@ WHO_TELLS = Check(
             aicore=f"{_SYNCHRONISE} 507015",
         ),
         _predicted(
+            "queuing_tells_lost",
+            "the call that queues the model is said to tell of the lost device.",
+            "execute_async puts a task into the queue and returns 0; the device is lost when a task is due.",
+            "Ask which call waits for the queue.",
+            lost=f"{_ASYNC} 507010",
+        ),
+        _predicted(
             "copy_tells",
             "the asynchronous copy is said to tell of the lost device.",
             "memcpy_async puts a task into the queue and returns 0; the device is lost when a task is due.",
@@ -297,6 +312,23 @@ WHO_TELLS = Check(
             "load_from_file allocates twice before: weights and work memory.",
             "Count the allocations from the start of the program.",
             load=f"{_MALLOC} 207001",
+        ),
+        _predicted(
+            "pinned_counts",
+            "pinned host memory is counted as an allocation of device memory.",
+            "malloc_host takes memory of the host; the fault counts what lies on the device.",
+            "Count load_from_file (twice) and acl.rt.malloc.",
+            malloc="acl.rt.malloc_host 207001",
+        ),
+        _predicted(
+            "call_left_out",
+            "the codes stand there without the calls.",
+            "The same code comes from many calls; who tells is half of the answer.",
+            'Write call and code, as in "acl.rt.free 100000".',
+            load="207001",
+            malloc="207001",
+            aicore="507011",
+            lost="507010",
         ),
         _predicted(
             "slow_is_an_error",
@@ -535,7 +567,10 @@ CLEAN_UP = Check(
 
 @cache
 def several_om(kind: str) -> bytes:
-    """An om with several inputs and outputs of different types; "half" reads and writes float16 where it can."""
+    """An om with several inputs and outputs of different types: three and three.
+
+    "half" reads and writes float16 where it can, and has a fourth output.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     value = helper.make_tensor_value_info
@@ -565,8 +600,9 @@ def several_om(kind: str) -> bytes:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     options = ["--model=net.onnx", "--framework=5", "--soc_version=Ascend910B1"]
     if kind == "half":
-        options += ["--input_fp16_nodes=left", "--output_type=scores:0:FP16;twice:0:INT32;best:0:INT64"]
-        options += ["--out_nodes=scores:0;twice:0;best:0"]
+        options += ["--input_fp16_nodes=left"]
+        options += ["--output_type=product:0:FP16;scores:0:FP16;twice:0:INT32;best:0:INT64"]
+        options += ["--out_nodes=product:0;scores:0;twice:0;best:0"]
     console, data = atc(model.SerializeToString(deterministic=True), *options)
     assert data, console
     return data
@@ -634,10 +670,31 @@ ANY_MODEL = Check(
         Misconception(
             "inputs_as_they_are",
             change(".astype(NUMPY[acl.mdl.get_input_data_type(desc, i)])", ""),
-            ~source("get_input_data_type") & ~source(r"np\.float32"),
+            (~source("get_input_data_type") | ~source(r"astype|dtype=|array\(")) & ~source(r"np\.float32"),
             what="the arrays are sent as they are.",
             why="numpy computes in float64 and int64 by itself: twice the bytes, and other bits than the model reads.",
             do="Convert with astype to the type that acl.mdl.get_input_data_type(desc, i) names.",
+        ),
+        Misconception(
+            "array_gone",
+            change(
+                ".astype(NUMPY[acl.mdl.get_input_data_type(desc, i)]).tobytes()",
+                ".astype(NUMPY[acl.mdl.get_input_data_type(desc, i)])",
+                "acl.util.bytes_to_ptr(data), len(data)",
+                "acl.util.bytes_to_ptr(data.tobytes()), data.nbytes",
+            ),
+            fault("memory.host_owner_gone"),
+            what="a pointer is used after the bytes behind it are gone.",
+            why="bytes_to_ptr keeps no reference: what has no name is thrown away before the copy reads it.",
+            do="Give the bytes a name, data = array.tobytes(), and pass that.",
+        ),
+        Misconception(
+            "as_many_outputs_as_inputs",
+            change("acl.mdl.get_num_outputs(desc)", "acl.mdl.get_num_inputs(desc)"),
+            calls("get_num_inputs", 2) & ~calls("get_num_outputs"),
+            what="the outputs are counted by the inputs.",
+            why="A model may have more outputs than inputs, or fewer.",
+            do="Loop over range(acl.mdl.get_num_outputs(desc)) for the outputs.",
         ),
         Misconception(
             "first_output_only",

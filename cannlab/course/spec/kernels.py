@@ -92,7 +92,8 @@ def kernel_blocks(at_least: int, at_most: int | None = None) -> Requirement:
             rows = [] if case.record is None else case.record.tasks.rows()
             blocks = max((row["blocks"] for row in rows if row["kind"] == TaskKind.KERNEL), default=0)
         ok = at_least <= blocks and (at_most is None or blocks <= at_most)
-        wanted = f"at least {at_least}" if at_most is None else f"{at_least} to {at_most}"
+        most = "" if at_most == at_least else f" to {at_most}"
+        wanted = f"at least {at_least}" if at_most is None else f"{at_least}{most}"
         text = f"{blocks} block{'s' if blocks != 1 else ''} used" + ("" if ok else f" where {wanted} should be")
         return Fact("kernel_blocks", ok, text, f"Split the work over {wanted} blocks.")
 

@@ -248,6 +248,13 @@ class Launch:
         self._away: dict[int, tuple[Any, ...]] = {}
         """Units that wait: what is theirs."""
         self._paused = False
+        self.peeks = 0
+        self.passed = 0
+        """Units that were repeated since the caller asked last."""
+        self.loops: dict[Any, Any] = {}
+        """What the face knows of the kernel's loops."""
+        self.blocks_alike: Any = None
+        """And of its blocks."""
         self.pause: Callable[[], None] | None = None
         """Lets other cores run until this one may go on; None where nobody else can run."""
         self._of_kind(self.cores)
@@ -255,7 +262,7 @@ class Launch:
 
     def _reset(self) -> None:
         self.queues: list[Queue] = []
-        self._live: dict[int, int] = {}
+        self.live: dict[int, int] = {}
         self._buffers = 0
 
     # -- what faces call ------------------------------------------------------------------------------
@@ -308,7 +315,7 @@ class Launch:
         which = self.units[unit]
         self.unit, self.block = which, which.block
         self.waits.pop(unit, None)
-        self.queues, self._live, self._buffers, memory, ordering, schedule = self._away.pop(unit)
+        self.queues, self.live, self._buffers, memory, ordering, schedule = self._away.pop(unit)
         self._of_kind(which.kind)
         self.memory.enter(memory)
         self._ordering.enter(ordering)
@@ -322,7 +329,7 @@ class Launch:
         self._paused = False
         self._away[self.unit.number] = (
             self.queues,
-            self._live,
+            self.live,
             self._buffers,
             self.memory.leave(),
             self._ordering.leave(),
@@ -438,7 +445,39 @@ class Launch:
     def load(self, operand: tuple[int, int, int], code: int) -> Any:
         """get_value: the element as a Python number; recorded and timed."""
         self.issue(161, 0, code, (), (operand,))
-        return self.memory.view(operand, code)[0].item()
+        return self.peek().view(operand, code)[0].item()
+
+    def peek(self) -> Memory:
+        """The memory, for a face that goes by what lies there: its turns do not go alike (see :meth:`repeat`)."""
+        self.peeks += 1
+        return self.memory
+
+    @property
+    def repeats(self) -> bool:
+        """May turns of a loop be repeated? Where the order is judged later."""
+        return self._later
+
+    def took_over(self, count: int) -> None:
+        """So many blocks more went like those before them: the last of them is the running one."""
+        first = self.unit.number + 1
+        self._begun.update(range(first, first + count))
+        self.unit = self.units[self.unit.number + count]
+        self.block = self.unit.block
+        self.passed += count
+
+    @property
+    def data(self) -> bool:
+        """Are data effects computed?"""
+        return self._data
+
+    def told_so_far(self) -> tuple[int, int, int, int]:
+        """Grows with all that is told, and with every look at the memory."""
+        return len(self._told), len(self.told), len(self.diagnoses), self.peeks
+
+    def learner_code(self, code: CodeType) -> bool:
+        """Is it the learner's?"""
+        number = self._labels.get(id(code), -1)
+        return bool(self._label(code) if number == -1 else number)
 
     # -- one instruction ------------------------------------------------------------------------------
 
@@ -748,7 +787,7 @@ class Launch:
         buffer = queue.buffers[imm[1]]
         ordering, now = self._ordering, not self._later
         if op == _ALLOC:
-            self._live[queue.position] = live = self._live.get(queue.position, 0) + 1
+            self.live[queue.position] = live = self.live.get(queue.position, 0) + 1
             if live > MAX_LIVE:
                 self._fault("kernel.live_tensors", number, live=live, most=MAX_LIVE)
             if now:
@@ -777,7 +816,7 @@ class Launch:
             if buffer.state is _ENQUEUED:
                 self._tell("kernel.queue_enqueued", number, (("given away at", buffer.since),))
                 queue.waiting.remove(buffer)
-            self._live[queue.position] -= 1
+            self.live[queue.position] -= 1
             if now:
                 buffer.empty = ordering.snapshot(queue.consumes)
             buffer.state = State.FREE
@@ -926,8 +965,8 @@ class Launch:
 
     def used(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """For each argument that was used the bytes that were only read, and those that were written."""
-        found: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] = self._ordering.arguments()
-        return found
+        found: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] | None = self._ordering.arguments()
+        return found or {}
 
     def part(self) -> Part:
         """The times of a launch of one block, which is over."""
@@ -941,12 +980,20 @@ class Launch:
         if not self._later:
             timing = self._schedule.timing()
         else:
-            fresh = WHOLE._replace(data=False)
-            timing = judged(self, lambda: like(self.trace, self._given, mode=fresh), order=self._checks)
+            timing = judged(self, self._fresh, order=self._checks)
             if timing is None:
                 return self.exactly()
         outputs = self.memory.outputs() if self._data else []
         return Result(outputs, self.diagnoses, self.warnings, timing, self.trace)
+
+    def _fresh(self) -> Launch:
+        """Another launch like this one, for its order and time alone; for the time alone where that is all that is
+        asked, and where nothing waits for what the scalar unit does."""
+        sync = self.sync
+        if sync == "auto" and not self._checks and not _scalar(self.trace):
+            sync = "strict"
+        checks = self._checks or sync != "strict"
+        return like(self.trace, self._given, mode=Mode(checks, False), sync=sync)
 
     @contextmanager
     def stopping(self) -> Iterator[None]:
@@ -1040,11 +1087,21 @@ def with_data(trace: KernelTrace) -> None:
         raise ValueError(f"the record was made with {DATA}=off: it computes nothing; launch the kernel without")
 
 
+def _ops(trace: KernelTrace) -> list[int]:
+    """The operations of a record, each once."""
+    words = np.frombuffer(trace.words, dtype=np.int64)
+    ops: list[int] = np.unique(words[np.frombuffer(trace.starts, dtype=np.int64)]).tolist()
+    return ops
+
+
 def _crosses(trace: KernelTrace) -> bool:
     """Are there instructions between cores?"""
-    words = np.frombuffer(trace.words, dtype=np.int64)
-    ops = np.unique(words[np.frombuffer(trace.starts, dtype=np.int64)])
-    return any(ROWS[op].kind is _CROSS or op == _BLOCK_PAUSE for op in ops.tolist())
+    return any(ROWS[op].kind is _CROSS or op == _BLOCK_PAUSE for op in _ops(trace))
+
+
+def _scalar(trace: KernelTrace) -> bool:
+    """Does the scalar unit read or write memory?"""
+    return any(ROWS[op].kind is _SCALAR for op in _ops(trace))
 
 
 def timing(trace: KernelTrace) -> Timing:
@@ -1060,15 +1117,16 @@ def like(
     mode: Mode = WHOLE,
     later: bool = False,
     kind: type[Launch] | None = None,
+    sync: str = "",
 ) -> Launch:
-    """A launch like the recorded one, at its beginning."""
+    """A launch like the recorded one, at its beginning; ``sync`` in place of its own."""
     meta = trace.meta
     launch = (kind or Launch)(
         meta["name"],
         inputs,
         meta["blocks"],
         soc=chips.get(meta["soc"]),
-        sync=meta["sync"],
+        sync=sync or meta["sync"],
         scalars=meta["scalars"],
         mode=mode,
         cores=meta.get("cores", VECTOR_CORE),

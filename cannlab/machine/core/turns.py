@@ -118,6 +118,7 @@ class Turns:
         self._unfinished[group] = self._unfinished.get(group, 0) + 1
         launch.start_block(unit)
         self._body(launch)
+        self._next, launch.passed = self._next + launch.passed, 0
         self._unfinished[group] -= 1
         if not self._unfinished[group] and not self._begins_later(group):
             del self._unfinished[group]

@@ -231,6 +231,8 @@ def _seen(launch: Any, op: int, pipe: int, dtype: int, imm: tuple[int, ...], ope
     row = ROWS[op]
     if state is None or not state.watches or len(operands) != len(row.roles):
         return
+    # Every turn of a loop has to come by here.
+    launch.peek()
     for operand, role, spans in zip(operands, row.roles, touched(row, dtype, imm), strict=True):
         if operand[0] != Space.UB:
             continue

@@ -9,7 +9,7 @@ from cannlab.ascendc.language.basic.fixpipe import copy_out
 from cannlab.ascendc.language.core.builder import BlockState
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import convert, raw
-from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor
+from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor, follow
 from cannlab.ascendc.language.core.types import (
     DataCopyCO12DstParams,
     DataCopyEnhancedParams,
@@ -75,9 +75,10 @@ def _issue(
                 d.over(state, name, place, tensor, size)
             operands.append((tensor.space, tensor.offset, size))
         else:
-            operands.append((tensor.allocation, tensor.offset, size))
+            operands.append((tensor.allocation, tensor.at, size))
     dtype = pack(CODES[dst.dtype.name], CODES[src.dtype.name])
     row = d.row("data_copy_pad" if len(imm) == 8 else "data_copy")
+    follow(state.launch, (dst, src))
     state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
 
 
@@ -93,15 +94,19 @@ def _quick(state: BlockState, dst: Any, src: Any, count: int) -> bool:
     if type(dst) is LocalTensor and type(src) is GlobalTensor:
         size = count * dst.dtype._bytes
         pipe, local, atomic = _IN.get(dst.space), dst, 0
-        operands = ((dst.space, dst.offset, size), (src.allocation, src.offset, size))
+        operands = ((dst.space, dst.offset, size), (src.allocation, src.at, size))
+        moves = src.moves
     elif type(dst) is GlobalTensor and type(src) is LocalTensor:
         size = count * src.dtype._bytes
         pipe, local, atomic = _OUT.get(src.space), src, state.atomic
-        operands = ((dst.allocation, dst.offset, size), (src.space, src.offset, size))
+        operands = ((dst.allocation, dst.at, size), (src.space, src.offset, size))
+        moves = dst.moves
     else:
         return False
     if dst.dtype is not src.dtype or pipe is None or count > local.size or size <= 0 or size % BLOCK:
         return False
+    if moves:
+        follow(state.launch, (dst, src))
     state.launch.issue(_COPY_ROW, pipe, _PACKED[dst.dtype.name], (1, size, 0, 0, atomic), operands)
     return True
 
@@ -317,7 +322,7 @@ def load_image_to_local(dst: LocalTensor, load_data_params: LoadImageToLocalPara
     imm = (kind, width, left, top, columns, rows, *pads[:2])
     row = d.row("load_image_yuv" if kind == YUV420SP else "load_image")
     planes = (src0, src1)[: len(row.roles) - 1]
-    data = [GlobalTensor._make(each.allocation, each.offset, each.size, KnownTypes.uint8) for each in planes]
+    data = [GlobalTensor._make(each.allocation, each.at, each.left, KnownTypes.uint8, each.moves) for each in planes]
     d.emit_wide(state, row, (dst, *data), imm, name, int(Pipe.MTE2))
 
 

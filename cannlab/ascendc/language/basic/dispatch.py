@@ -7,7 +7,7 @@ from typing import Any
 
 from cannlab.ascendc.language.core.builder import BlockState, GlobalBuilder
 from cannlab.ascendc.language.core.ir_value import PlainValue, converted, raw
-from cannlab.ascendc.language.core.tensor import LocalTensor
+from cannlab.ascendc.language.core.tensor import LocalTensor, follow
 from cannlab.machine.core import layout
 from cannlab.machine.core.access import extents
 from cannlab.machine.core.dtypes import CODES, pack, widest
@@ -260,8 +260,9 @@ def emit_wide(
                 over(state, name, place, tensor, size)
             operands.append((tensor.space, tensor.offset, size))
         else:
-            operands.append((tensor.allocation, tensor.offset, size))
+            operands.append((tensor.allocation, tensor.at, size))
     if max(sizes):
+        follow(state.launch, tensors)
         state.launch.issue(row.number, pipe, dtype, imm, tuple(operands))
 
 

@@ -57,7 +57,7 @@ def dump_tensor(tensor: GlobalTensor | LocalTensor, desc: Any, dump_size: Any, s
         left = state.launch.memory.limit(tensor.allocation) - tensor.offset
         operand = (tensor.allocation, tensor.offset, min(count * tensor.dtype.sizeof(), max(left, 0)))
         where = "GM"
-    values = state.launch.memory.view(operand, CODES[tensor.dtype.name])
+    values = state.launch.peek().view(operand, CODES[tensor.dtype.name])
     text = np.array2string(values, threshold=count + 1, separator=", ")
     _show(
         f"DumpTensor: desc={raw(desc)}, block={state.launch.block}, {where}, {tensor.dtype}, {len(values)}\n{text}\n",

@@ -100,7 +100,7 @@ def mrg_sort(*args: Any, **kwargs: Any) -> None:
 
 def get_mrg_sort_result() -> tuple[PlainValue, ...]:
     """How many structures the last mrg_sort took from each of four queues (uint16)."""
-    merged = d.state("get_mrg_sort_result").launch.memory.merged
+    merged = d.state("get_mrg_sort_result").launch.peek().merged
     return tuple(PlainValue(each, KnownTypes.uint16) for each in merged)
 
 

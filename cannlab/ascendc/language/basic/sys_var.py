@@ -7,13 +7,17 @@ from typing import Any
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import PlainValue
+from cannlab.ascendc.language.core.moving import Moving
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.pipes import VECTOR_CORE
 
 
 def get_block_idx() -> PlainValue:
     """Number of the running block (int32)."""
-    return PlainValue(d.state("get_block_idx").launch.block, KnownTypes.int32)
+    state = d.state("get_block_idx")
+    if state.blocks is not None:
+        return Moving(state.launch.block, {state.blocks: state.blocks.period}, KnownTypes.int32)
+    return PlainValue(state.launch.block, KnownTypes.int32)
 
 
 def get_block_num() -> PlainValue:

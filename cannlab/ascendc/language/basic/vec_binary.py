@@ -115,7 +115,7 @@ def bilinear_interpolation(*args: Any, **kwargs: Any) -> None:
     wanted = numbers[0] * numbers[4] * 8
     if wanted > offsets.size:
         d.over(state, name, 2, offsets, wanted * 4)
-    view = state.launch.memory.view((offsets.space, offsets.offset, wanted * 4), CODES["uint32"])
+    view = state.launch.peek().view((offsets.space, offsets.offset, wanted * 4), CODES["uint32"])
     top = int(view.max()) + 32 if wanted else 0
     if top > src.size * 2:
         d.over(state, name, 1, src, top)

@@ -35,7 +35,7 @@ def gather(*args: Any, **kwargs: Any) -> None:
         strides = (1, 1, 1, int(raw(values["dst_rep_stride"])), 8, 8)
         form = d.masked(state, "gather", pack(CODES[dst.dtype.name]), values, strides, repeats)
     reach = offset.size if number == 0 else form[1]
-    view = state.launch.memory.view((offset.space, offset.offset, min(reach, offset.size) * 4), CODES["uint32"])
+    view = state.launch.peek().view((offset.space, offset.offset, min(reach, offset.size) * 4), CODES["uint32"])
     top = int(view.max()) + base + src.dtype.sizeof() if len(view) else 0
     if number == 1 and top > src.size * src.dtype.sizeof():
         d.over(state, "gather", 1, src, top)
@@ -85,7 +85,7 @@ def gather_mask(
     per = imm[2] if imm[1] else 256 // size
     tensors = (dst, src0, src1_pattern) if with_tensor else (dst, src0)
     wide = tuple((t.space, t.offset, t.size * t.dtype.sizeof()) for t in tensors)
-    kept = gathering.kept(state.launch.memory, d.types(tensors), imm, wide)
+    kept = gathering.kept(state.launch.peek(), d.types(tensors), imm, wide)
     blocks = -(-per * size // 32)
     reach = ((imm[4] - 1) * imm[5] + (blocks - 1) * imm[3] + 1) * 32 if imm[4] else 0
     if reach > src0.size * size:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    from cannlab.ascendc.codegen.alike import Loop
     from cannlab.ascendc.codegen.probe import ProbeLaunch
+    from cannlab.ascendc.language.core.moving import Watch
     from cannlab.machine.core import Launch
 
 
@@ -38,6 +42,8 @@ class BlockState:
         feature_map: the registers with the image of the last one: (padding, height, width); None before any.
         watches: check_local_memory_ia: register -> what it watches.
         spaces: position -> where it lies on the chip, and its number, as far as it was asked.
+        entry: the frame that called the kernel. loops: those that run, the innermost last.
+        watch: the loop whose turns are watched (see alike). blocks: the watch of the launch's blocks.
     """
 
     def __init__(self, launch: Launch | ProbeLaunch) -> None:
@@ -65,6 +71,10 @@ class BlockState:
         self.feature_map: tuple[tuple[int, ...], int, int] | None = None
         self.watches: dict[int, Any] = {}
         self.spaces: dict[int, tuple[int, int]] = {}
+        self.entry: FrameType | None = None
+        self.loops: list[Loop] = []
+        self.watch: Watch | None = None
+        self.blocks: Watch | None = None
         self.matmul = False
         self.matmul_scratch = False
         self.matmul_memory: int | None = None

@@ -70,7 +70,7 @@ def castable(source: DataType, target: DataType) -> None:
 
 def converted(value: Any, dtype: DataType) -> Number:
     """A compile-time number or a runtime value as a number of a type, if the compiler has the conversion."""
-    if type(value) is PlainValue:
+    if isinstance(value, PlainValue):
         if value.dtype is not dtype and value.dtype != dtype:
             castable(value.dtype, dtype)
         value = value.value
@@ -101,7 +101,7 @@ class PlainValue(IRValue):
 
     def _binary(self, other: Any, operation: Callable[[Any, Any], Any], swapped: bool = False) -> Any:
         kind = self.dtype
-        if type(other) is PlainValue:
+        if isinstance(other, PlainValue):
             value = other.value if other.dtype is kind else converted(other, kind)
         elif isinstance(other, (bool, int, float)):
             value = convert(other, kind)
@@ -347,7 +347,7 @@ def _shr(a: int, b: int) -> int:
 
 def raw(value: Any) -> Any:
     """The Python number behind a runtime or compile-time number."""
-    return value.value if type(value) is PlainValue else value
+    return value.value if isinstance(value, PlainValue) else value
 
 
 def materialize_ir_value(value: Any, required_type: DataType | None = None) -> PlainValue:
@@ -366,18 +366,34 @@ def materialize_ir_value(value: Any, required_type: DataType | None = None) -> P
 class GlobalAddress(IRValue):
     """An address in global memory: ``address + n`` moves by n elements, nothing else is possible."""
 
-    __slots__ = ("allocation", "dtype", "offset")
+    __slots__ = ("allocation", "at", "dtype", "moves")
 
-    def __init__(self, allocation: int, dtype: DataType | None, offset: int = 0) -> None:
+    def __init__(
+        self, allocation: int, dtype: DataType | None, offset: int = 0, moves: dict[Any, int] | None = None
+    ) -> None:
         self.allocation = allocation
         self.dtype = dtype
-        self.offset = offset
+        self.at = offset
+        self.moves = moves
+
+    @property
+    def offset(self) -> int:
+        """The byte in this turn of the loops that are watched (see moving)."""
+        for watch in self.moves or ():
+            watch.spoiled = True
+        return self.at
 
     def __add__(self, other: Any) -> GlobalAddress:
         if not isinstance(other, (int, PlainValue)):
             return NotImplemented
         size = self.dtype.sizeof() if self.dtype is not None else 1
-        return GlobalAddress(self.allocation, self.dtype, self.offset + raw(other) * size)
+        steps = getattr(other, "moves", None)
+        if steps is None:
+            return GlobalAddress(self.allocation, self.dtype, self.at + raw(other) * size, self.moves)
+        moves = dict(self.moves or {})
+        for watch, step in steps.items():
+            moves[watch] = moves.get(watch, 0) + step * size
+        return GlobalAddress(self.allocation, self.dtype, self.at + other.at * size, moves)  # type: ignore[union-attr]
 
 
 __getattr__ = names_of(__name__)

@@ -6,6 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
+from cannlab.ascendc.language.core.dtype import DataType
 from cannlab.ascendc.language.core.ir_value import (
     PlainValue,
     default_type,
@@ -14,6 +15,7 @@ from cannlab.ascendc.language.core.ir_value import (
     materialize_ir_value,
     raw,
 )
+from cannlab.ascendc.language.core.moving import FOREVER, Moves, Moving, moved, spoil, within
 from cannlab.ascendc.lib.placeholders import names_of
 
 
@@ -31,20 +33,51 @@ class range:
         if any(kind != kinds[0] for kind in kinds):
             raise TypeError("range expects runtime values of one type")
         self._type = kinds[0] if kinds else default_type(0)
-        numbers = [int(raw(value)) for value in args]
-        if len(numbers) == 1:
-            numbers = [0, numbers[0]]
-        self.start, self.stop = numbers[:2]
-        self.step = numbers[2] if len(numbers) == 3 else 1
+        bounds = [_bound(value) for value in (args if len(args) > 1 else (0, *args))]
+        (self.start, self._starts), (self.stop, self._stops) = bounds[:2]
+        self.step = int(raw(args[2])) if len(args) == 3 else 1
         if self.step <= 0:
             raise ValueError(f"range with step {self.step}: a loop of the device counts upwards; use a positive step")
 
-    def __iter__(self) -> Iterator[PlainValue]:
+    @property
+    def dtype(self) -> DataType:
+        """The counter's type."""
+        return self._type
+
+    def span(self) -> builtins.range | None:
+        """The counter's values; None where some of them do not fit a signed type."""
+        half = 1 << (self._type.bitwidth - 1)
+        if not self._type.is_signed() or not (-half <= self.start < half and -half <= self.stop < half):
+            spoil(self._starts)
+            spoil(self._stops)
+            return None
+        found = builtins.range(self.start, self.stop, self.step)
+        if self._starts or self._stops:
+            # Bounds that move leave the number of turns as it is, as long as these two stay where they are.
+            over, moves = self.start + len(found) * self.step - self.stop, moved(self._starts, self._stops, -1)
+            within(over, moves, 0, FOREVER)
+            if found:
+                within(over - self.step, moves, -FOREVER, -1)
+        return found
+
+    def values(self, span: builtins.range, moves: Moves | None = None) -> Iterator[PlainValue]:
+        """Some of the counter's values as runtime values, which move as well."""
+        moves = moved(self._starts, moves)
+        if moves:
+            return (Moving(value, moves, self._type) for value in span)
         if self._type is default_type(0) and in_int32(self.start) and in_int32(self.stop):
-            yield from map(int32, builtins.range(self.start, self.stop, self.step))
-            return
-        for value in builtins.range(self.start, self.stop, self.step):
-            yield materialize_ir_value(value, self._type)
+            return map(int32, span)
+        return (materialize_ir_value(value, self._type) for value in span)
+
+    def __iter__(self) -> Iterator[PlainValue]:
+        spoil(self._starts)
+        spoil(self._stops)
+        return self.values(builtins.range(self.start, self.stop, self.step))
+
+
+def _bound(value: Any) -> tuple[int, Moves | None]:
+    """A bound, and how it moves."""
+    return (value.at, value.moves) if type(value) is Moving else (int(raw(value)), None)
 
 
 class static_range:

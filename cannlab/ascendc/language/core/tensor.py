@@ -17,6 +17,7 @@ from cannlab.ascendc.language.core.ir_value import (
     materialize_ir_value,
     raw,
 )
+from cannlab.ascendc.language.core.moving import Moves, Moving, moved, spoil
 from cannlab.ascendc.language.core.types import ShapeInfo
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES
@@ -63,7 +64,7 @@ def start_of(slices: Any) -> Any:
         slices = slices.start
     elif not isinstance(slices, (int, PlainValue)):
         raise TypeError(f"an index is an int or a runtime int, got {type(slices).__name__}")
-    return slices.value if type(slices) is PlainValue else slices
+    return slices.value if isinstance(slices, PlainValue) else slices
 
 
 class BaseTensor(IRValue):
@@ -82,21 +83,39 @@ class BaseTensor(IRValue):
 
 
 class GlobalTensor(BaseTensor):
-    """A view of global memory; empty until ``set_global_buffer``."""
+    """A view of global memory; empty until ``set_global_buffer``.
 
-    __slots__ = ("allocation", "dtype", "offset", "size")
+    Attributes:
+        at: the first byte. left: elements. moves: how the first byte moves with the turns of the loops that are
+            watched (see moving); an instruction that uses ``at`` notes it (:func:`follow`).
+    """
+
+    __slots__ = ("allocation", "at", "dtype", "left", "moves")
 
     def __init__(self) -> None:
         GlobalBuilder.get("GlobalTensor")
         self.allocation = -100
-        self.offset = 0
-        self.size = 0
+        self.at = 0
+        self.left = 0
+        self.moves: Moves | None = None
 
     @classmethod
-    def _make(cls, allocation: int, offset: int, size: int, dtype: DataType) -> GlobalTensor:
+    def _make(cls, allocation: int, at: int, left: int, dtype: DataType, moves: Moves | None) -> GlobalTensor:
         tensor = cls.__new__(cls)
-        tensor.allocation, tensor.offset, tensor.size, tensor.dtype = allocation, offset, size, dtype
+        tensor.allocation, tensor.at, tensor.left, tensor.dtype, tensor.moves = allocation, at, left, dtype, moves
         return tensor
+
+    @property
+    def offset(self) -> int:
+        """The first byte, for those who do not follow how it moves."""
+        spoil(self.moves)
+        return self.at
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        spoil(self.moves)
+        return self.left
 
     def set_global_buffer(self, buffer: GlobalAddress | None = None, buffer_size: Any = None) -> None:
         """Point at an address; the size is in elements (0 or None: unknown)."""
@@ -104,13 +123,18 @@ class GlobalTensor(BaseTensor):
             raise TypeError(f"set_global_buffer expects a GlobalAddress, got {type(buffer).__name__}")
         if buffer.dtype is None:
             raise TypeError("the address has no element type")
-        self.allocation, self.offset, self.dtype = buffer.allocation, buffer.offset, buffer.dtype
-        self.size = int(raw(buffer_size) or 0)
+        self.allocation, self.at, self.dtype, self.moves = buffer.allocation, buffer.at, buffer.dtype, buffer.moves
+        self.left = int(raw(buffer_size) or 0)
 
     def __getitem__(self, slices: Any) -> GlobalTensor:
-        start = start_of(slices)
-        dtype, left = self.dtype, self.size - start
-        return self._make(self.allocation, self.offset + start * dtype._bytes, left if left > 0 else 0, dtype)
+        dtype, moves = self.dtype, self.moves
+        if type(slices) is slice and type(slices.start) is Moving and slices.stop is slices.step is None:
+            start = slices.start.at
+            moves = moved(moves, slices.start.moves, dtype._bytes)
+        else:
+            start = start_of(slices)
+        left = self.left - start
+        return self._make(self.allocation, self.at + start * dtype._bytes, left if left > 0 else 0, dtype, moves)
 
     def __call__(self, index: Any) -> GlobalTensor:
         return self[index]
@@ -142,6 +166,14 @@ class GlobalTensor(BaseTensor):
         self, mode: CacheMode = CacheMode.CACHE_MODE_NORMAL, rw_mode: CacheRwMode = CacheRwMode.RW
     ) -> None:
         """A hint for the L2 cache; the time model has no L2 policy, so nothing changes."""
+
+
+def follow(launch: Any, operands: tuple[Any, ...]) -> None:
+    """The next instruction has these tensors as its operands: note those that move."""
+    for place, tensor in enumerate(operands):
+        if type(tensor) is GlobalTensor and tensor.moves:
+            for watch, slope in tensor.moves.items():
+                watch.notes.append((len(launch.trace.starts), place, slope))
 
 
 class LocalTensor(BaseTensor):
