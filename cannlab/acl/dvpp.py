@@ -92,16 +92,24 @@ def layout(
     unit = stride or (1 if m.soc.short in _NEW else 16 * kind.pixel_bytes)
     rows = 2 if kind.down == 2 or m.soc.short in _OLD else 1
     if picture.width_stride < bytes_across or picture.width_stride % unit:
-        reason = f"its width stride {picture.width_stride} is not a multiple of {unit} from {bytes_across} on"
-        raise bad(reason if unit > 1 else f"its width stride {picture.width_stride} is below {bytes_across}")
+        allowed = _allowed(bytes_across, unit)
+        raise bad(f"its width stride is {picture.width_stride}; for rows of {bytes_across} bytes it must be {allowed}")
     if picture.height_stride < height or picture.height_stride % rows:
-        raise bad(f"its height stride {picture.height_stride} is not a multiple of {rows} from {height} on")
+        raise bad(
+            f"its height stride is {picture.height_stride}; for {height} rows it must be {_allowed(height, rows)}"
+        )
     found = Layout(kind, width, height, picture.width_stride, picture.height_stride)
     # The first chips give grey pictures the size of 4:2:0 ones.
     needed = found.size * 3 // 2 if kind.family == "grey" and m.soc.short in _OLD else found.size
     if picture.size < needed:
         raise bad(f"its size {picture.size} is below the {needed} bytes of its strides")
     return found
+
+
+def _allowed(least: int, unit: int) -> str:
+    """The strides that hold so much, in words."""
+    first = -(-least // unit) * unit
+    return f"{first} or a larger multiple of {unit}" if unit > 1 else f"{first} or more"
 
 
 def submit(

@@ -27,6 +27,7 @@ from cannlab.ascendc.language.basic.cache import (
 from cannlab.ascendc.language.basic.common import (
     ascend_is_aic,
     ascend_is_aiv,
+    check_local_memory_ia,
     get_hccl_context,
     get_store_atomic_config,
     get_sys_workspace,
@@ -34,6 +35,7 @@ from cannlab.ascendc.language.basic.common import (
     metrics_prof_start,
     metrics_prof_stop,
     reset_mask,
+    set_aipp_functions,
     set_atomic_add,
     set_atomic_max,
     set_atomic_min,
@@ -49,16 +51,20 @@ from cannlab.ascendc.language.basic.common import (
     set_sys_workspace,
     set_vector_mask,
 )
-from cannlab.ascendc.language.basic.data_copy import data_copy, data_copy_pad, set_pad_value
+from cannlab.ascendc.language.basic.data_copy import data_copy, data_copy_pad, load_image_to_local, set_pad_value
 from cannlab.ascendc.language.basic.determine_compute_sync import notify_next_block, wait_pre_block
 from cannlab.ascendc.language.basic.dump_tensor import dump_acc_chk_point, dump_tensor, print_time_stamp, printf
 from cannlab.ascendc.language.basic.fixpipe import fixpipe, set_fix_pipe_pre_quant_flag
 from cannlab.ascendc.language.basic.mm import (
     init_const_value,
     load_data,
+    load_data_with_sparse,
     load_data_with_transpose,
     mmad,
+    mmad_with_sparse,
     set_load_data_boundary,
+    set_load_data_padding_value,
+    set_load_data_repeat,
 )
 from cannlab.ascendc.language.basic.proposal import (
     get_mrg_sort_result,
@@ -84,6 +90,7 @@ from cannlab.ascendc.language.basic.sys_var import (
     get_block_idx,
     get_block_num,
     get_data_block_size_in_bytes,
+    get_program_counter,
     get_sub_block_idx,
     get_sub_block_num,
     get_system_cycle,
@@ -145,6 +152,15 @@ from cannlab.ascendc.language.basic.vec_reduce import (
 from cannlab.ascendc.language.basic.vec_transpose import trans_data_to_5hd, transpose
 from cannlab.ascendc.language.basic.vec_unary import abs, bitwise_not, exp, ln, reciprocal, relu, rsqrt, sqrt
 from cannlab.ascendc.language.basic.vec_vconv import cast, cast_deq, set_deq_scale
+from cannlab.ascendc.language.core.aipp_types import (
+    AippChannelPaddingParams,
+    AippColorSpaceConvParams,
+    AippDataTypeConvParams,
+    AippPaddingParams,
+    AippParams,
+    AippSingleLineParams,
+    AippSwapParams,
+)
 from cannlab.ascendc.language.core.array import array
 from cannlab.ascendc.language.core.constexpr import ConstExpr
 from cannlab.ascendc.language.core.dtype import DataType
@@ -165,6 +181,7 @@ from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, Loca
 from cannlab.ascendc.language.core.types import (
     BinaryRepeatParams,
     BrcbRepeatParams,
+    CheckLocalMemoryIAParam,
     CopyRepeatParams,
     DataCopyCO12DstParams,
     DataCopyEnhancedParams,
@@ -184,6 +201,8 @@ from cannlab.ascendc.language.core.types import (
     LoadData3DParamsV1,
     LoadData3DParamsV2,
     LoadData3DParamsV2Pro,
+    LoadDataRepeatParam,
+    LoadImageToLocalParams,
     MmadParams,
     MrgSort4Info,
     Nd2NzParams,
@@ -199,15 +218,26 @@ from cannlab.ascendc.language.core.types import (
 from cannlab.ascendc.language.core.utils import ceildiv, static_assert
 from cannlab.ascendc.language.fwk.tpipe import TBuf, TBufPool, TPipe, TQue, TQueBind, get_tpipe_ptr
 from cannlab.ascendc.lib.placeholders import missing_top
+from cannlab.ascendc.runtime.compiler import CompileOptions
 from cannlab.ascendc.runtime.jit import jit
+from cannlab.ascendc.runtime.launcher import LaunchOptions
 
 __all__ = [
     "DEFAULT_C0_SIZE",
     "ONE_BLK_SIZE",
     "TOTAL_L0C_SIZE",
     "TOTAL_L1_SIZE",
+    "AippChannelPaddingParams",
+    "AippColorSpaceConvParams",
+    "AippDataTypeConvParams",
+    "AippPaddingParams",
+    "AippParams",
+    "AippSingleLineParams",
+    "AippSwapParams",
     "BinaryRepeatParams",
     "BrcbRepeatParams",
+    "CheckLocalMemoryIAParam",
+    "CompileOptions",
     "ConstExpr",
     "CopyRepeatParams",
     "DataCopyCO12DstParams",
@@ -224,6 +254,7 @@ __all__ = [
     "GlobalAddress",
     "GlobalTensor",
     "InitConstValueParams",
+    "LaunchOptions",
     "LoadData2DParams",
     "LoadData2DParamsV2",
     "LoadData2dTransposeParams",
@@ -231,6 +262,8 @@ __all__ = [
     "LoadData3DParamsV1",
     "LoadData3DParamsV2",
     "LoadData3DParamsV2Pro",
+    "LoadDataRepeatParam",
+    "LoadImageToLocalParams",
     "LocalMemAllocator",
     "LocalTensor",
     "LocalTensorAuto",
@@ -271,6 +304,7 @@ __all__ = [
     "cast",
     "cast_deq",
     "ceildiv",
+    "check_local_memory_ia",
     "compare",
     "compare_scalar",
     "copy",
@@ -307,6 +341,7 @@ __all__ = [
     "get_hccl_context",
     "get_icache_preload_status",
     "get_mrg_sort_result",
+    "get_program_counter",
     "get_shape_size",
     "get_sort_len",
     "get_sort_offset",
@@ -333,7 +368,9 @@ __all__ = [
     "leaky_relu",
     "ln",
     "load_data",
+    "load_data_with_sparse",
     "load_data_with_transpose",
+    "load_image_to_local",
     "max",
     "maxs",
     "metrics_prof_start",
@@ -341,6 +378,7 @@ __all__ = [
     "min",
     "mins",
     "mmad",
+    "mmad_with_sparse",
     "mrg_sort",
     "mrg_sort4",
     "mul",
@@ -372,6 +410,7 @@ __all__ = [
     "scalar_get_sff_value",
     "scatter",
     "select",
+    "set_aipp_functions",
     "set_atomic_add",
     "set_atomic_max",
     "set_atomic_min",
@@ -385,6 +424,8 @@ __all__ = [
     "set_hf32_mode",
     "set_hf32_trans_mode",
     "set_load_data_boundary",
+    "set_load_data_padding_value",
+    "set_load_data_repeat",
     "set_mask_count",
     "set_mask_norm",
     "set_mm_layout_transform",

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from cannlab.atc import operand_shapes
 from cannlab.atc.errors import atc_error
 from cannlab.machine import custom_ops
+from cannlab.machine.shape_inference import infer_shapes
 from cannlab.om import DataType, dtypes
 
 SMALL_BYTES = 4096
@@ -407,9 +408,7 @@ class Graph:
 
     def _infer_once(self) -> None:
         try:
-            inferred = onnx.shape_inference.infer_shapes(
-                self.to_onnx(constants=False, branches=False), strict_mode=True, data_prop=True
-            )
+            inferred = infer_shapes(self.to_onnx(constants=False, branches=False), strict_mode=True)
         except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
             raise atc_error("infer_shape", reason=_reason(problem)) from problem
         for info in (*inferred.graph.value_info, *inferred.graph.output):

@@ -14,6 +14,7 @@ import onnx
 from google.protobuf import json_format
 
 from cannlab.atc.errors import atc_error
+from cannlab.machine.shape_inference import infer_shapes
 from cannlab.om import Format, OmModel, OmTensor, Task
 
 
@@ -23,7 +24,7 @@ def of_onnx(model: onnx.ModelProto, *, shapes: bool = False) -> str:
     copy.CopyFrom(model)
     if shapes:
         try:
-            copy = onnx.shape_inference.infer_shapes(copy, data_prop=True)
+            copy = infer_shapes(copy)
         except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
             lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
             raise atc_error("infer_shape", reason=lines[-1] if lines else type(problem).__name__) from problem

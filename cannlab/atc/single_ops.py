@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from cannlab.atc import support
 from cannlab.atc.errors import AtcError, atc_error
+from cannlab.machine.shape_inference import infer_shapes
 from cannlab.om import Format, dtypes
 from cannlab.om.dtypes import DataType
 
@@ -325,7 +326,7 @@ def to_onnx(op: SingleOp) -> onnx.ModelProto:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
     model.ir_version = 8
     try:
-        onnx.shape_inference.infer_shapes(model, strict_mode=True, check_type=True, data_prop=True)
+        infer_shapes(model, strict_mode=True, check_type=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
         reason = str(problem).strip().splitlines()[-1].strip()
         raise atc_error("singleop_output", op_type=op.op_type, reason=reason) from problem

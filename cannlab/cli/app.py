@@ -33,7 +33,7 @@ class Commands(TyperGroup):
     """The commands, in the order in which a learner meets them."""
 
     ORDER = (
-        *("check-env", "env", "learn", "update", "lab", "demo", "run", "atc", "graph", "compare"),
+        *("check-env", "env", "learn", "update", "lab", "demo", "run", "profile", "atc", "graph", "compare"),
         *("npu-smi", "msprof", "explain", "grade", "dev"),
     )
 
@@ -102,6 +102,14 @@ def run_program(ctx: typer.Context) -> None:
     raise typer.Exit(run_main(ctx.args))
 
 
+@app.command("profile", cls=Verbatim)
+def profile(ctx: typer.Context) -> None:
+    """Where the time goes: cannlab profile [--json] (model.om | prog.py args...)."""
+    from cannlab.cli.profile import main as profile_main
+
+    raise typer.Exit(profile_main(ctx.args))
+
+
 @app.command("atc", cls=Verbatim)
 def atc(ctx: typer.Context) -> None:
     """The model compiler: ONNX to om. All options are atc's own."""
@@ -144,9 +152,9 @@ def npu_smi(ctx: typer.Context) -> None:
     raise typer.Exit(npu_smi_main(ctx.args))
 
 
-@app.command("msprof", cls=Verbatim, hidden=True)
+@app.command("msprof", cls=Verbatim)
 def msprof(ctx: typer.Context) -> None:
-    """The profiler's command (not emulated yet)."""
+    """Profile an application: msprof --output=DIR python prog.py. All options are msprof's own."""
     from cannlab.cli.msprof import main as msprof_main
 
     raise typer.Exit(msprof_main(ctx.args))

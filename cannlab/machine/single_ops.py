@@ -393,6 +393,8 @@ def _model(order: _Order, output: OmTensor | None) -> onnx.ModelProto:
     import onnx
     from onnx import helper, numpy_helper
 
+    from cannlab.machine.shape_inference import infer_shapes
+
     def info(name: str, tensor: OmTensor) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, tensor.type.onnx, list(tensor.dims))
 
@@ -412,7 +414,7 @@ def _model(order: _Order, output: OmTensor | None) -> onnx.ModelProto:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     try:
-        model = onnx.shape_inference.infer_shapes(model, strict_mode=True, check_type=True, data_prop=True)
+        model = infer_shapes(model, strict_mode=True, check_type=True)
     except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as problem:
         raise Unbuildable(str(problem).strip().splitlines()[-1].strip()) from None
     return model

@@ -70,6 +70,11 @@ class Soc:
         return self.arch in ("dav-c220-cube", "dav-c310")
 
     @property
+    def sparse(self) -> bool:
+        """True where the cube multiplies 4:2 sparse matrices. Source: the toolkit's page of MmadWithSparse."""
+        return self.arch == "dav-c220-cube"
+
+    @property
     def saturates(self) -> bool:
         """True where fp16 results outside the range become 65504, and undefined ones 0, instead of infinity and NaN.
 

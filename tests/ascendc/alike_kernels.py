@@ -6,13 +6,17 @@ TILE = 32
 
 
 @asc.jit
-def copy_tile(target: asc.GlobalTensor, source: asc.GlobalTensor, queue: asc.TQueBind):
+def copy_tile(target: asc.GlobalTensor, source: asc.GlobalTensor, queue: asc.TQue):
     """One tile through the UB."""
     tile = queue.alloc_tensor(asc.int32)
     asc.data_copy(tile, source, count=TILE)
     queue.enque(tile)
     tile = queue.deque(asc.int32)
+    asc.set_flag(asc.HardEvent.MTE2_MTE3, 0)
+    asc.wait_flag(asc.HardEvent.MTE2_MTE3, 0)
     asc.data_copy(target, tile, count=TILE)
+    asc.set_flag(asc.HardEvent.MTE3_MTE2, 0)
+    asc.wait_flag(asc.HardEvent.MTE3_MTE2, 0)
     queue.free_tensor(tile)
 
 
@@ -36,7 +40,7 @@ def numbers(
     x_gm.set_global_buffer(x)
     z_gm.set_global_buffer(z + asc.get_block_idx() * (turns * TILE))
     pipe = asc.TPipe()
-    queue = asc.TQueBind(asc.TPosition.VECIN, asc.TPosition.VECOUT, 1)
+    queue = asc.TQue(asc.TPosition.VECIN, 1)
     pipe.init_buffer(queue, depth, TILE * 4)
     at = asc.number(0, asc.int32)
     for i in range(
@@ -65,7 +69,7 @@ def straight(x: asc.GlobalAddress, z: asc.GlobalAddress, turns: int, slope: int,
     x_gm.set_global_buffer(x)
     z_gm.set_global_buffer(z)
     pipe = asc.TPipe()
-    queue = asc.TQueBind(asc.TPosition.VECIN, asc.TPosition.VECOUT, 1)
+    queue = asc.TQue(asc.TPosition.VECIN, 1)
     pipe.init_buffer(queue, 2, TILE * 4)
     for i in range(asc.get_block_idx(), turns, asc.get_block_num()):
         to = i
@@ -82,7 +86,7 @@ def carried(x: asc.GlobalAddress, z: asc.GlobalAddress, turns: int, late: int, m
     x_gm.set_global_buffer(x)
     z_gm.set_global_buffer(z)
     pipe = asc.TPipe()
-    queue = asc.TQueBind(asc.TPosition.VECIN, asc.TPosition.VECOUT, 1)
+    queue = asc.TQue(asc.TPosition.VECIN, 1)
     pipe.init_buffer(queue, 2, TILE * 4)
     before = asc.number(0, asc.int32)
     ping = asc.number(0, asc.int32)
@@ -138,7 +142,7 @@ def by_block(x: asc.GlobalAddress, z: asc.GlobalAddress, rows: int, across: int,
         z_gm.set_global_buffer(z + (block / across * rows + block % across) * TILE)
         x_gm.set_global_buffer(x + block * TILE)
     pipe = asc.TPipe()
-    queue = asc.TQueBind(asc.TPosition.VECIN, asc.TPosition.VECOUT, 1)
+    queue = asc.TQue(asc.TPosition.VECIN, 1)
     pipe.init_buffer(queue, 2, TILE * 4)
     count = asc.number(rows, asc.int32)
     if block == asc.get_block_num() - mode:

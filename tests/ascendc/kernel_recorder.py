@@ -11,8 +11,10 @@ import inspect
 import json
 import os
 import sys
+import tempfile
 import textwrap
 import types
+from pathlib import Path
 
 import numpy as np
 
@@ -225,6 +227,43 @@ def run_notebook(path):
             shell.run_cell("".join(line for line in cell["source"] if not line.startswith("%matplotlib")))
 
 
+class InThisProcess:
+    """Plays a job here, so that its kernels are written down."""
+
+    def run(self, job):
+        from cannlab.course.player import Player
+        from cannlab.course.runner import Outcome
+
+        def heard(message, blob):
+            problem = message.get("raised") or message.get("setup")
+            assert not problem, f"{job.exercise}: {problem}"
+
+        home = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                Player(job, heard).play()
+            finally:
+                os.chdir(home)
+        return Outcome()
+
+
+def play_workbook(path):
+    """The solutions of a workbook on the cases of their checks: most of their kernels are launched nowhere else."""
+    from cannlab.course.answer import to_python
+    from cannlab.course.bundle import load_lesson
+    from cannlab.course.judge import Judge, Terms, draw_cases
+    from cannlab.course.layout import Layout
+
+    book = Layout(Path(path).resolve().parents[2])
+    bundles, problems = load_lesson(book, book.course.lesson(Path(path).stem))
+    assert not problems, problems
+    for bundle in bundles.values():
+        if "asc.jit" in bundle.part.solution or any("asc.jit" in cell for cell in bundle.part.setup):
+            judge = Judge(bundle, InThisProcess())
+            judge._run(to_python(bundle.part.solution), draw_cases(bundle.check, bundle.exercise.kind, Terms()))
+
+
 def run_script(path):
     """A program, as ``python FILE`` would."""
     import runpy
@@ -239,7 +278,10 @@ if __name__ == "__main__":
     activate()
     sys.modules["kernel_recorder"] = sys.modules["__main__"]
     for each in sys.argv[1:]:
-        recorder.where = os.path.basename(each)
+        # By its whole path: a lesson and its workbook have the same name.
+        recorder.where = os.path.relpath(each, os.environ["KERNEL_ROOT"])
         (run_notebook if each.endswith(".ipynb") else run_script)(each)
+        if recorder.where.startswith("solutions"):
+            play_workbook(each)
 
 __all__ = ["Recorder", "asc", "recorder"]

@@ -402,20 +402,121 @@ def test_buffers_and_live_tensors_are_limited():
     assert broken(live) == ["live_tensors"]
 
 
-def test_queue_bind_for_pure_copies():
-    def body(x, z):
+def test_a_queue_bind_gets_no_buffers():
+    """As in pyasc 1.1.1: init_buffer takes a TQue, of a TPipe as of a pool."""
+
+    def of_a_pipe(x, z):
+        asc.TPipe().init_buffer(asc.TQueBind(POS.VECIN, POS.VECOUT, 1), 2, 256)
+
+    def of_a_pool(x, z):
+        pool = asc.TBufPool(POS.VECIN)
+        asc.TPipe().init_buf_pool(pool, 1024)
+        pool.init_buffer(asc.TQueBind(POS.VECIN, POS.VECOUT, 1), 2, 256)
+
+    for body in (of_a_pipe, of_a_pool):
+        with pytest.raises(RuntimeError, match="No viable candidates were found to dispatch init_buffer"):
+            broken(body)
+
+
+def test_pure_copies_through_one_queue():
+    def body(x, z, flags=True):
         pipe = asc.TPipe()
-        queue = asc.TQueBind(POS.VECIN, POS.VECOUT, 1)
+        queue = asc.TQue(POS.VECIN, 1)
         pipe.init_buffer(queue, 2, 256)
         for turn in range(4):
             a = queue.alloc_tensor(asc.float32)
             asc.data_copy(a, gm(x)[turn * 64 :], count=64)
             queue.enque(a)
             a = queue.deque(asc.float32)
+            if flags:
+                asc.set_flag(asc.HardEvent.MTE2_MTE3, 0)
+                asc.wait_flag(asc.HardEvent.MTE2_MTE3, 0)
             asc.data_copy(gm(z)[turn * 64 :], a, count=64)
+            asc.set_flag(asc.HardEvent.MTE3_MTE2, 0)
+            asc.wait_flag(asc.HardEvent.MTE3_MTE2, 0)
             queue.free_tensor(a)
 
     assert broken(body, sync="strict") == []
+    # The queue's own events are those of the vector unit.
+    assert broken(lambda x, z: body(x, z, flags=False), sync="strict") == ["race"]
+
+
+def in_place(x, z, depth=0, deque=True, enque=True):
+    pipe = asc.TPipe()
+    into, out = asc.TQue(POS.VECIN, depth), asc.TQue(POS.VECOUT, depth)
+    pipe.init_buffer(into, 2, 256)
+    pipe.init_buffer(out, 1, 256)
+    a, b, c = (asc.LocalTensor(asc.float32) for _ in range(3))
+    into.alloc_tensor(a)
+    into.alloc_tensor(b)
+    for number, each in enumerate((a, b)):
+        asc.data_copy(each, gm(x)[number * 64 :], count=64)
+        if enque:
+            into.enque(each)
+    assert not into.has_tensor_in_que().value
+    assert not into.vacant_in_que().value
+    # In place it is the tensor that says which one comes out, not the order.
+    for number in (1, 0):
+        each = (a, b)[number]
+        into.deque(each)
+        out.alloc_tensor(c)
+        asc.adds(c, each, 1.0, count=64)
+        into.free_tensor(each)
+        out.enque(c)
+        out.deque(c)
+        asc.data_copy(gm(z)[number * 64 :], c, count=64)
+        out.free_tensor(c)
+
+
+def test_a_queue_of_depth_0_hands_tensors_on_in_place():
+    assert broken(in_place, sync="strict") == []
+    assert broken(lambda x, z: in_place(x, z, enque=False)) == ["deque_empty"]
+
+
+def test_the_forms_of_a_queue_go_with_its_depth():
+    assert broken(lambda x, z: in_place(x, z, depth=1)) == ["queue_in_place"]
+
+    def returned(x, z):
+        pipe = asc.TPipe()
+        queue = asc.TQue(POS.VECIN, 0)
+        pipe.init_buffer(queue, 1, 256)
+        a = queue.alloc_tensor(asc.float32)
+        asc.data_copy(a, gm(x), count=64)
+        queue.enque(a)
+        queue.deque(asc.float32)
+
+    assert broken(returned) == ["queue_in_place"]
+
+
+def test_a_tensor_that_is_never_given_back_is_told():
+    def body(x, z, free=False, reset=False):
+        pipe = asc.TPipe()
+        into, out = asc.TQue(POS.VECIN, 1), asc.TQue(POS.VECOUT, 1)
+        pipe.init_buffer(into, 1, 256)
+        pipe.init_buffer(out, 1, 256)
+        a = into.alloc_tensor(asc.float32)
+        asc.data_copy(a, gm(x), count=64)
+        into.enque(a)
+        a = into.deque(asc.float32)
+        b = out.alloc_tensor(asc.float32)
+        asc.adds(b, a, 1.0, count=64)
+        out.enque(b)
+        b = out.deque(asc.float32)
+        asc.data_copy(gm(z), b, count=64)
+        if free:
+            into.free_tensor(a)
+            out.free_tensor(b)
+        if reset:
+            pipe.reset()
+
+    def warned(body):
+        result = run_on_core(body, np.zeros(256, np.float32), np.zeros(256, np.float32))
+        assert not result.diagnoses
+        return [each.rule for each in result.warnings]
+
+    assert warned(body) == ["kernel.queue_unfreed"] * 2
+    assert warned(lambda x, z: body(x, z, free=True)) == []
+    assert warned(lambda x, z: body(x, z, reset=True)) == []
 
 
 # -- places and sizes --------------------------------------------------------------------------------

@@ -683,11 +683,11 @@ def test_a_call_that_no_overload_takes():
 
 @asc.jit
 def k_later(z: G):
-    asc.mmad_with_sparse(z, z, z, z)
+    asc.adv.get_matmul_api_tiling(z, z, z, z, z)
 
 
 def test_what_is_not_emulated_yet_names_itself():
-    with pytest.raises(CodegenError, match=r"NotImplementedError: asc\.mmad_with_sparse is not emulated yet"):
+    with pytest.raises(CodegenError, match=r"NotImplementedError: asc\.adv\.get_matmul_api_tiling is not emulated yet"):
         k_later[1](np.zeros(4, "f4"))
 
 

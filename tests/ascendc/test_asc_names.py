@@ -48,3 +48,28 @@ def test_names_are_where_pyasc_has_them():
 
 def test_the_table_is_fresh():
     assert DOCS.read_text(encoding="utf-8") == coverage.table(), "run python -m cannlab.ascendc.coverage"
+
+
+def test_what_is_left_out_has_a_reason():
+    missing = {module for module, names in coverage.names().items() if not all(names.values())} - {"asc"}
+    assert missing == set(coverage.REASONS)
+    homes = {name for module in missing for name, there in coverage.names()[module].items() if not there}
+    assert {name for name, there in coverage.names()["asc"].items() if not there} <= homes
+
+
+def test_the_runtime_knows_kinds_of_cores():
+    from cannlab.ascendc.lib import runtime as rt
+
+    assert rt.CoreType.AiCore.value == "AiCore"
+    assert [rt.magic_elf_value(kind) for kind in rt.CoreType] == [0x43554245, 0x41415246, 0x41494343, 0x41415243]
+    assert [rt.msprof_task_type(kind) for kind in rt.CoreType] == [0, 2, 0, 1]
+    for ask in (rt.magic_elf_value, rt.msprof_task_type):
+        with pytest.raises(RuntimeError, match="Core type is not supported!"):
+            ask(0)
+    module, info = rt.DeviceModuleType, rt.DeviceInfoType
+    assert rt.device_info(module.RT_MODULE_TYPE_AICORE, info.INFO_TYPE_CORE_NUM) == 24
+    assert rt.device_info(module.RT_MODULE_TYPE_VECTOR_CORE, info.INFO_TYPE_CORE_NUM) == 48
+    with pytest.raises(RuntimeError, match="returned 107001"):
+        rt.device_info(module.RT_MODULE_TYPE_AICORE, info.INFO_TYPE_CORE_NUM, 99)
+    with pytest.raises(NotImplementedError, match="npu-smi"):
+        rt.device_info(module.RT_MODULE_TYPE_CCPU, info.INFO_TYPE_IP)

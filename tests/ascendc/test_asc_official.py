@@ -4,6 +4,7 @@ The official package is installed into an environment of its own (``CANNLAB_PYAS
 already); nothing of it is kept. Where it cannot be had the tests are skipped.
 """
 
+import ast
 import json
 import os
 import subprocess
@@ -63,8 +64,56 @@ def official(tmp_path_factory):
     return python
 
 
+NEVER_LAUNCHED = {}
+"""Kernels that no run launches, by file and name, and why."""
+UNPORTABLE = {}
+"""Kernels whose text cannot stand alone, by name, and why."""
+
+
 def _mentions(path):
     return "asc.jit" in path.read_text(encoding="utf-8")
+
+
+def _programs():
+    found = [path for path in sorted((ROOT / "examples").glob("*.py")) if _mentions(path)]
+    for folder in ("notebooks", "solutions"):
+        found += [path for path in sorted((ROOT / folder).rglob("*.ipynb")) if _mentions(path)]
+    return found
+
+
+def _kernels(path):
+    """Names of the jit functions that a program defines."""
+    text = path.read_text(encoding="utf-8")
+    cells = [text]
+    if path.suffix == ".ipynb":
+        cells = ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    found = set()
+    for cell in cells:
+        lines = ["" if line.startswith(("%", "!")) else line for line in cell.splitlines()]
+        try:
+            tree = ast.parse("\n".join(lines))
+        except SyntaxError:
+            assert "asc.jit" not in cell, f"{path}: a cell with a kernel cannot be read"
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and any("asc.jit" in ast.unparse(d) for d in node.decorator_list):
+                found.add(node.name)
+    return found
+
+
+def _left_out(ours):
+    """Kernels of programs and of the tests that are in no record, neither themselves nor called by another."""
+    texts = {}
+    for entry in ours:
+        where = entry["where"].partition("::")[0]
+        where = where if where.endswith((".ipynb", ".py")) and not where.startswith("tests") else "tests"
+        texts[where] = texts.get(where, "") + entry.get("text", "") + f"\ndef {entry['name']}("
+    missing = []
+    for path in [*_programs(), *sorted(HERE.glob("*.py"))]:
+        where = path.relative_to(ROOT).as_posix()
+        text = texts.get("tests" if path.parent == HERE else where, "")
+        missing += [f"{where}:{name}" for name in sorted(_kernels(path)) if f"def {name}(" not in text]
+    return missing
 
 
 def _record(target):
@@ -72,6 +121,7 @@ def _record(target):
     environ = {
         **os.environ,
         "KERNEL_RECORD": str(target),
+        "KERNEL_ROOT": str(ROOT),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]),
         "CANNLAB_DIAGNOSES": "off",
         "OMP_NUM_THREADS": "1",
@@ -82,10 +132,7 @@ def _record(target):
     words = [sys.executable, "-m", "pytest", "-q", "-p", "kernel_recorder", "-p", "no:cacheprovider", *tests]
     ran = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-2000:]
-    programs = [path for path in sorted((ROOT / "examples").glob("*.py")) if _mentions(path)]
-    for folder in ("notebooks", "solutions"):
-        programs += [path for path in sorted((ROOT / folder).rglob("*.ipynb")) if _mentions(path)]
-    for path in programs:
+    for path in _programs():
         ran = subprocess.run(
             [sys.executable, str(HERE / "kernel_recorder.py"), str(path)],
             cwd=target.parent,
@@ -93,16 +140,24 @@ def _record(target):
             capture_output=True,
             text=True,
         )
-        assert ran.returncode == 0, f"{path.name}: {ran.stderr[-2000:]}"
-    return [path.name for path in programs]
+        assert ran.returncode == 0, f"{path.relative_to(ROOT)}: {ran.stderr[-2000:]}"
 
 
 @pytest.fixture(scope="module")
-def verdicts(official, tmp_path_factory):
+def record(tmp_path_factory):
+    """The file with every kernel and what the emulator said; ``KERNEL_KEPT`` names one made before."""
+    kept = os.environ.get("KERNEL_KEPT")
+    if kept:
+        return Path(kept)
+    target = tmp_path_factory.mktemp("kernels") / "record.jsonl"
+    _record(target)
+    return target
+
+
+@pytest.fixture(scope="module")
+def verdicts(official, record, tmp_path_factory):
     """(what the emulator said, what the official front end said) of every kernel."""
-    folder = tmp_path_factory.mktemp("kernels")
-    record, answers = folder / "record.jsonl", folder / "answers.jsonl"
-    programs = _record(record)
+    answers = tmp_path_factory.mktemp("answers") / "answers.jsonl"
     lines = record.read_text(encoding="utf-8").splitlines()
     for _ in range(len(lines) + 1):
         subprocess.run(
@@ -113,8 +168,6 @@ def verdicts(official, tmp_path_factory):
     said = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
     assert len(said) == len(lines)
     ours = [json.loads(line) for line in lines]
-    recorded = {entry["where"] for entry in ours}
-    assert set(programs) <= recorded, "a program with kernels launched none"
     return [(mine, theirs) for mine, theirs in zip(ours, said, strict=True) if "unportable" not in mine]
 
 
@@ -124,6 +177,13 @@ def _told(pairs):
         f"there {theirs.get('refused') or 'accepted'} {theirs.get('message', '')[-300:]!r}"
         for mine, theirs in pairs
     )
+
+
+def test_no_kernel_is_left_out(record):
+    ours = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    assert set(_left_out(ours)) == set(NEVER_LAUNCHED)
+    unportable = {entry["name"]: entry["unportable"] for entry in ours if "unportable" in entry}
+    assert set(unportable) == set(UNPORTABLE), unportable
 
 
 def test_what_runs_here_compiles_there(verdicts):

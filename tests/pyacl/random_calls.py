@@ -33,7 +33,7 @@ from cannlab.machine import Machine, reset_machine
 MODULES = ("acl", "acl.rt", "acl.mdl", "acl.op", "acl.media", "acl.util")
 MODEL = "model.om"
 """A model that the folder may hold."""
-ADDRESS_SPACE = 24 << 30
+ADDRESS_SPACE = 8 << 30
 CANARY = 4096
 PATIENCE = 60
 """Seconds after which a thread that the sequence started hangs."""

@@ -500,6 +500,23 @@ def test_memory_and_channel_rules(dvpp, acl, rules) -> None:
     assert run(0) == 100000
 
 
+@pytest.mark.parametrize(
+    ("soc", "field", "value", "words"),
+    [
+        ("Ascend310", "width_stride", 60, "is 60; for rows of 96 bytes it must be 96 or a larger multiple of 16."),
+        ("Ascend310", "height_stride", 63, "is 63; for 64 rows it must be 64 or a larger multiple of 2."),
+        ("Ascend910B1", "width_stride", 60, "is 60; for rows of 96 bytes it must be 96 or more."),
+    ],
+)
+def test_the_message_names_the_strides_that_fit(soc, field, value, words) -> None:
+    dvpp = on(soc)
+    source, target = dvpp.picture(NV12, 96, 64), dvpp.picture(NV12, 32, 32)
+    config = dvpp.media.dvpp_create_resize_config()
+    getattr(dvpp.media, f"dvpp_set_pic_desc_{field}")(source, value)
+    assert dvpp.media.dvpp_vpc_resize_async(dvpp.channel, source, target, config, dvpp.stream) == 100000
+    assert words in dvpp.m.record.faults[-1]["what"]
+
+
 @pytest.mark.parametrize("area", [(10, 5, 0, 31), (0, 64, 0, 31), (0, 31, 40, 64)])
 def test_areas_that_do_not_fit(dvpp, area) -> None:
     source, target = dvpp.picture(RGB, 64, 64), dvpp.picture(RGB, 32, 32)

@@ -69,11 +69,12 @@ def _queue(m: Machine, channel: int, name: str, steps: list[_Step], stream: int)
 
 
 def _inside(m: Machine, area: Roi, picture: Layout, what: str) -> None:
+    edges = f"left {area.left}, right {area.right}, top {area.top}, bottom {area.bottom}"
     if area.left > area.right or area.top > area.bottom:
-        raise refuse(m, "media.area", what=what, reason="its right edge lies before its left one, or bottom above top")
+        raise refuse(m, "media.area", what=what, reason=f"{edges}: right lies before left, or bottom above top")
     if area.right >= picture.width or area.bottom >= picture.height:
         size = f"{picture.width} x {picture.height}"
-        raise refuse(m, "media.area", what=what, reason=f"it reaches beyond the picture of {size} pixels")
+        raise refuse(m, "media.area", what=what, reason=f"{edges} reaches beyond the picture of {size} pixels")
 
 
 def _border_fits(m: Machine, border: BorderConfig, to: Layout) -> None:

@@ -78,6 +78,10 @@ class ProbeLaunch:
         """Nobody is waited for."""
         self.apart = False
 
+    def line(self) -> tuple[int, int]:
+        """No place: nothing runs."""
+        return 0, 0
+
     def now_ns(self) -> int:
         """There is no time yet."""
         self.apart = False
@@ -114,7 +118,9 @@ class ProbeLaunch:
         """Any buffer."""
         return queue.buffers[0]
 
-    queue_deque = queue_alloc
+    def queue_deque(self, queue: Queue, buffer: Buffer | None = None) -> Buffer:
+        """Any buffer."""
+        return queue.buffers[0]
 
     def queue_enque(self, buffer: Buffer) -> None:
         """Nothing happens."""

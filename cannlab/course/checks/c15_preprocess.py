@@ -80,13 +80,19 @@ def layouts(
     down: Callable[[str], int] = lambda chip: 16,
     size: Callable[[int, int, int, int], int] = lambda w, h, width, height: w * h * 3 // 2,
     rounded: Callable[[int, int], int] = align,
+    rounded_down: Callable[[int, int], int] | None = None,
 ) -> list[list[int]]:
     """Width stride, height stride, bytes; the keywords are ways to be wrong."""
     found = []
     for chip, width, height in pictures:
-        w, h = rounded(width, across(chip)), rounded(height, down(chip))
+        w, h = rounded(width, across(chip)), (rounded_down or rounded)(height, down(chip))
         found.append([w, h, size(w, h, width, height)])
     return found
+
+
+def next_one(value: int, unit: int) -> int:
+    """Always the next multiple, also of a multiple."""
+    return (value // unit + 1) * unit
 
 
 UP_WIDTH, UP_HEIGHT = "-(-width // across) * across", "-(-height // 16) * 16"
@@ -125,7 +131,8 @@ STRIDES = Check(
         Misconception(
             "sixteen_both_ways",
             change('128 if chip == "Ascend310" else 64', "16"),
-            gives(lambda pictures: layouts(pictures, across=lambda chip: 16)),
+            gives(lambda pictures: layouts(pictures, across=lambda chip: 16))
+            | gives(lambda pictures: layouts(pictures, across=lambda chip: 16, down=lambda chip: 2)),
             what="width strides are multiples of 16.",
             why="16 x 2 is the alignment of VPC's pictures. The JPEG decoder has its own, 128 x 16 or 64 x 16.",
             do="Round the width to 128 or 64, the height to 16.",
@@ -139,6 +146,15 @@ STRIDES = Check(
             do="Round the height to a multiple of 16.",
         ),
         Misconception(
+            "height_even",
+            change(UP_HEIGHT, "-(-height // 2) * 2"),
+            gives(lambda pictures: layouts(pictures, down=lambda chip: 2))
+            | gives(lambda pictures: layouts(pictures, down=lambda chip: 1)),
+            what="the height strides are not multiples of 16.",
+            why="The decoder writes blocks of 16 rows, so rows behind the picture are memory as well.",
+            do="Round the height up to a multiple of 16.",
+        ),
+        Misconception(
             "rounded_down",
             change(UP_WIDTH, "width // across * across", UP_HEIGHT, "height // 16 * 16"),
             gives(lambda pictures: layouts(pictures, rounded=lambda value, unit: value // unit * unit)),
@@ -149,8 +165,10 @@ STRIDES = Check(
         Misconception(
             "one_more",
             change(UP_WIDTH, "(width // across + 1) * across", UP_HEIGHT, "(height // 16 + 1) * 16"),
-            gives(lambda pictures: layouts(pictures, rounded=lambda value, unit: (value // unit + 1) * unit)),
-            what="a width that is a multiple already gets one unit more.",
+            gives(lambda pictures: layouts(pictures, rounded=next_one))
+            | gives(lambda pictures: layouts(pictures, rounded=next_one, rounded_down=align))
+            | gives(lambda pictures: layouts(pictures, rounded_down=next_one)),
+            what="a width or height that is a multiple already gets one unit more.",
             why="n // unit + 1 is too large where nothing is left over.",
             do="Use -(-n // unit) * unit.",
         ),
@@ -408,6 +426,22 @@ CONFIG = Check(
             do="Write 1 / (255 * std[channel]).",
         ),
         Misconception(
+            "all_of_one",
+            change(CHANNEL_MEAN, "round(mean[channel])", CHANNEL_STD, "{1 / std[channel]:.6f}"),
+            works_as(subtracted=round, factor=lambda s: 1 / s),
+            what="mean and deviation are those of pixels of 0 to 1, and AIPP's pixels are 0 to 255.",
+            why="The rounded mean is 0 or 1: nearly nothing is subtracted, and everything becomes 255 times too large.",
+            do="Multiply both by 255: round(255 * mean[channel]) and 1 / (255 * std[channel]).",
+        ),
+        Misconception(
+            "mean_rounded_to_one",
+            change(CHANNEL_MEAN, "round(mean[channel])"),
+            works_as(levels=0.1, subtracted=round),
+            what="the mean of pixels of 0 to 1 was rounded: 0 or 1 is left of it.",
+            why="AIPP subtracts it from pixels of 0 to 255.",
+            do="Multiply first, then round: round(255 * mean[channel]).",
+        ),
+        Misconception(
             "std_of_one",
             change(CHANNEL_STD, "{1 / std[channel]:.6f}"),
             works_as(factor=lambda s: 1 / s),
@@ -603,6 +637,14 @@ def to_rgb(data, width, height, width_stride, height_stride, order):
             do="Use .repeat(2, axis=0).repeat(2, axis=1).",
         ),
         Misconception(
+            "not_repeated",
+            change(".repeat(2, axis=0).repeat(2, axis=1)", ""),
+            raises("ValueError", "broadcast"),
+            what="Y and the colours have different shapes.",
+            why="A pair of U and V belongs to a square of 2 x 2 pixels: there are height / 2 rows of width / 2 pairs.",
+            do="Cut Y to height and width, the pairs to half of each, then repeat the pairs twice both ways.",
+        ),
+        Misconception(
             "always_nv12",
             change('order.index("U")', "0", 'order.index("V")', "1"),
             colours_as(fixed="UV"),
@@ -728,6 +770,11 @@ def bytes_back(case: CaseRun) -> int:
     return sum(row["bytes"] for row in rows if row["kind"] == TaskKind.COPY_D2H)
 
 
+def only_unsupported() -> Sign:
+    """Exactly the files fail that the decoder does not take."""
+    return sign(lambda attempt: all(unsupported(case.inputs["path"]) is not case.passed for case in attempt.cases))
+
+
 PROBES = ("predict_dec_size", "get_image_info", "get_image_info_v2")
 
 THUMBNAIL = Check(
@@ -772,6 +819,14 @@ THUMBNAIL = Check(
             do="Give it left and right first.",
         ),
         Misconception(
+            "area_as_picture",
+            change("picture(middle, size)", "picture(middle, size, width=width, height=height)"),
+            fault("media.area") & source(r"width=width"),
+            what="the decoder's picture was described with the size of the area.",
+            why="A JPEG is decoded whole; what is 0 in the description, the decoder fills in from the file.",
+            do="Give that description its memory and its size only.",
+        ),
+        Misconception(
             "last_pixel",
             change("left + width - 1, top, top + height - 1", "left + width, top, top + height"),
             fault="media.area",
@@ -810,16 +865,27 @@ THUMBNAIL = Check(
                 "    if ret != UNSUPPORTED:\n",
                 "    if ret == UNSUPPORTED:\n        dvpp_memory(64)\n        return None\n    else:\n",
             ),
-            unmet("everything_freed")
-            & sign(lambda attempt: all(unsupported(case.inputs["path"]) is not case.passed for case in attempt.cases)),
+            unmet("everything_freed") & only_unsupported(),
             what="memory is left when the answer is None.",
             why="A service that meets one bad file an hour leaks one block an hour.",
             do="Allocate after the question, or free before the return.",
         ),
         Misconception(
+            "returned_early",
+            change(
+                "    if ret != UNSUPPORTED:\n",
+                "    if ret == UNSUPPORTED:\n        return None\n    else:\n",
+            ),
+            unmet("everything_destroyed") & only_unsupported(),
+            what="channel and stream stay open when the answer is None.",
+            why="A return in the middle passes by what stands at the end.",
+            do="Let that way end with close_dvpp, too.",
+        ),
+        Misconception(
             "not_waited",
             change("        ok(acl.rt.synchronize_stream(stream))\n", ""),
-            fault("memory.use_after_free") | got(lambda result, **inputs: not np.asarray(result).any()),
+            fault("memory.use_after_free")
+            | got(lambda result, **inputs: result is not None and not np.asarray(result).any()),
             what="the copy back and the end of the memory came before the work.",
             why="Decode and resize are only queued: nothing has run when their calls return.",
             do="Call acl.rt.synchronize_stream(stream) before the copy back.",

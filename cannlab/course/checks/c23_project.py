@@ -69,6 +69,8 @@ def draw_leak(rng: Generator, size: int) -> dict[str, Any]:
     for (photo, x, y), (right, down) in zip(train, steps, strict=True):
         test.append((photo, x + right, y + down))
         test.append((photo, x - right, y - down))
+    # A second training crop over the first: some test crops leak twice, and count once.
+    train.append((train[0][0], train[0][1] + 2, train[0][2] - 1))
     test.append((names[2], train[0][1], train[0][2]))
     return {"train": train, "test": [test[int(k)] for k in rng.permutation(len(test))], "size": size}
 
@@ -129,6 +131,40 @@ LEAK = Check(
             "crops in the same rows, or in the same columns, are counted.",
             "Two squares overlap only if they do so in x and in y.",
             "Join the two conditions with and.",
+        ),
+        Misconception(
+            "and_before_or",
+            change(
+                "abs(a[1] - b[1]) < size and abs(a[2] - b[2]) < size",
+                "abs(a[1] - b[1]) < size or abs(a[2] - b[2]) < size",
+            ),
+            gives(
+                lambda train, test, size: [
+                    k
+                    for k, (name, x, y) in enumerate(test)
+                    if any(
+                        (name == other and abs(x - left) < size) or abs(y - top) < size for other, left, top in train
+                    )
+                ]
+            ),
+            what="every crop in the same rows is counted, even of another photograph.",
+            why="Two squares overlap only if they do so in x and in y; and `a and b or c` means `(a and b) or c`.",
+            do="Join all three conditions with and.",
+        ),
+        Misconception(
+            "counted_twice",
+            change(
+                "[k for k, crop in enumerate(test) if any(share(crop, other) for other in train)]",
+                "[k for k, crop in enumerate(test) for other in train if share(crop, other)]",
+            ),
+            gives(
+                lambda train, test, size: [
+                    k for k, crop in enumerate(test) for other in train for _ in leaking([other], [crop], size)
+                ]
+            ),
+            what="a test crop that meets two training crops is named twice.",
+            why="The positions say which crops to remove; each one is removed once.",
+            do="Ask with any(...) over train, or leave the inner loop with break.",
         ),
         _near(
             "x_only",
@@ -249,11 +285,11 @@ def watched(curves: dict[str, Curve]) -> dict[str, str]:
 
 
 def _read_as(name: str, sort: str, word: str, what: str, why: str, do: str) -> Misconception:
-    """The misconception of who takes every curve of a sort for another one."""
+    """The misconception of who takes a curve of this sort for another one."""
 
     def seen(result: Any, curves: dict[str, Curve]) -> bool:
         asked = [name for name, curve in curves.items() if sort_of(curve) == sort]
-        return bool(asked) and all(str(result.get(name, "")).strip() == word for name in asked)
+        return any(str(result.get(name, "")).strip() == word for name in asked)
 
     return Misconception(
         name,
@@ -289,6 +325,14 @@ WATCH = Check(
     compare=text(),
     must=(how_many_right("runs are"),),
     misconceptions=(
+        Misconception(
+            "other_word",
+            _relabelled({"overfits": "overfit"}),
+            got(lambda result, curves: any(str(result.get(name, "")).strip() not in SORTS for name in curves)),
+            what="a run has no word of the table.",
+            why="There are five words: dead, slower, overfits, longer, done.",
+            do="Write one of them for each run, under the run's name and spelled as in the table.",
+        ),
         _read_as(
             "training_only",
             "overfits",
@@ -320,6 +364,14 @@ WATCH = Check(
             "a flat curve at 1.61 is to be trained longer.",
             "It has not moved since the second epoch, and nothing will move it.",
             "Ask whether anything falls at the end.",
+        ),
+        _read_as(
+            "first_fall_is_a_jump",
+            "dead",
+            "slower",
+            "a flat curve at 1.61 gets only a smaller learning rate.",
+            "The steps were too large once, in the first epoch; what is dead stays so with smaller steps.",
+            "Take the first row of the table that fits: a curve that stays at 1.61 is dead.",
         ),
         _read_as(
             "jumps_overfit",
@@ -392,6 +444,7 @@ def tiles(
     scale: float = 255,
     order: tuple[int, ...] = (0, 2, 4, 1, 3),
     fit: bool = False,
+    cut: Callable[[Array, int], Array] | None = None,
 ) -> Array:
     from PIL import Image, ImageOps
 
@@ -403,16 +456,29 @@ def tiles(
     pixels = np.asarray(photo, np.float32)[: rows * size, : columns * size] / np.float32(scale)
     if mode == "BGR":
         pixels = pixels[..., ::-1]
-    cut = pixels.reshape(rows, size, columns, size, 3)
-    return cut.transpose(order).reshape(rows * columns, 3, size, size)
+    if cut:
+        return cut(pixels, size)
+    return pixels.reshape(rows, size, columns, size, 3).transpose(order).reshape(rows * columns, 3, size, size)
 
 
 def _tiles_so(name: str, edit: tuple[str, ...], what: str, why: str, do: str, **wrong: Any) -> Misconception:
-    """The misconception of who gets these tiles for every photograph."""
+    """
+    The misconception of who cuts some photograph so.
+
+    Others may still fail in another way: the learner repairs one thing after the other. So what is cut wrong is
+    told whether or not the numbers are scaled already.
+    """
+    scales = (wrong.pop("scale"),) if "scale" in wrong else (255, 1)
+
+    def seen(result: Any, file: File, size: int) -> bool:
+        found = np.asarray(result)
+        made = [tiles(file, size, scale=scale, **wrong) for scale in scales]
+        return any(found.shape == one.shape and np.allclose(found, one, rtol=1e-5) for one in made)
+
     return Misconception(
         name,
         change(*edit),
-        gives(lambda file, size: tiles(file, size, **wrong), allclose(rtol=1e-5)),
+        got(seen),
         what=what,
         why=why,
         do=do,
@@ -437,16 +503,26 @@ PREPARE = Check(
             why="A grey photograph has no axis of colours, one with transparency has four entries in it.",
             do='Convert what you open: photo.convert("RGB").',
         ),
-        Misconception(
+        _tiles_so(
             "numbers_read_in_line",
-            change("pixels.reshape(rows, size, columns, size, 3)", "pixels", _AXES + ".reshape", "tiles.reshape"),
-            gives(
-                lambda file, size: _in_line(file, size),
-                allclose(rtol=1e-5),
+            ("pixels.reshape(rows, size, columns, size, 3)", "pixels", _AXES + ".reshape", "tiles.reshape"),
+            "the pixels are reshaped without a transpose, so every tile is a mix of places and colours.",
+            "reshape reads the numbers in line: red, green, blue of one pixel after another, along whole rows.",
+            "Reshape to (rows, size, columns, size, 3), transpose, then reshape to the tiles.",
+            cut=lambda pixels, size: pixels.reshape(-1, 3, size, size),
+        ),
+        _tiles_so(
+            "rows_cut_in_pieces",
+            (
+                "pixels.reshape(rows, size, columns, size, 3)",
+                "pixels.reshape(rows * columns, size, size, 3)",
+                _AXES,
+                "tiles.transpose(0, 3, 1, 2)",
             ),
-            what="the pixels are reshaped without a transpose, so every tile is a mix of places and colours.",
-            why="reshape reads the numbers in line: red, green, blue of one pixel after another, along whole rows.",
-            do="Reshape to (rows, size, columns, size, 3), transpose, then reshape to the tiles.",
+            "a tile is pieces of one row of pixels laid under each other, not a square of the photograph.",
+            "reshape reads whole rows: behind the first size pixels come those of the next tile.",
+            "Keep the axes apart first: reshape to (rows, size, columns, size, 3), then transpose.",
+            cut=lambda pixels, size: pixels.reshape(-1, size, size, 3).transpose(0, 3, 1, 2),
         ),
         _tiles_so(
             "colours_last",
@@ -517,15 +593,6 @@ PREPARE = Check(
         ),
     ),
 )
-
-
-def _in_line(file: File, size: int) -> Array:
-    from PIL import Image, ImageOps
-
-    photo = ImageOps.exif_transpose(Image.open(io.BytesIO(file.data))).convert("RGB")
-    rows, columns = photo.height // size, photo.width // size
-    pixels = np.asarray(photo, np.float32)[: rows * size, : columns * size] / 255
-    return pixels.reshape(rows * columns, 3, size, size)
 
 
 # -- 4 a thread for every request --------------------------------------------------------------------
@@ -715,12 +782,15 @@ def finished(
     tie: bool = True,
     each: bool = False,
     clock_at_free: bool = False,
+    knows_the_end: bool = False,
 ) -> list[int]:
     done: list[int] = []
     free = first = 0
     while first < len(arrivals):
         oldest = arrivals[first]
         full = arrivals[first + batch - 1] if first + batch <= len(arrivals) and fills else float("inf")
+        if knows_the_end:
+            full = min(full, arrivals[-1])
         deadline = (max(oldest, free) if clock_at_free else oldest) + (wait if waits else 0)
         due = int(min(full, deadline))
         start = max(free, due) if queues else due
@@ -730,6 +800,18 @@ def finished(
         end = start + cost * (count if each else 1)
         done += [end] * count
         free, first = end, first + count
+    return done
+
+
+def in_groups(arrivals: list[int], batch: int, wait: int, cost: int, *, knows_the_end: bool) -> list[int]:
+    """Always so many in a run, one after the other, whoever is there."""
+    done: list[int] = []
+    free = 0
+    for first in range(0, len(arrivals), batch):
+        seats = arrivals[first : first + batch]
+        full = len(seats) == batch or knows_the_end
+        free = max(free, min(seats[-1], seats[0] + wait) if full else seats[0] + wait) + cost
+        done += [free] * len(seats)
     return done
 
 
@@ -820,6 +902,23 @@ BATCHES = Check(
             "A request waits from its arrival on; what it waited during the last run counts.",
             "The deadline is arrivals[first] + wait.",
             clock_at_free=True,
+        ),
+        _planned(
+            "knows_the_end",
+            (' if len(seats) == batch else float("inf")', ""),
+            "the last run starts with the last request, before the batch is full or the time is over.",
+            "A service does not know that nobody else will come.",
+            "The last seat counts only if len(seats) == batch.",
+            knows_the_end=True,
+        ),
+        Misconception(
+            "fixed_groups",
+            change("count = sum(time <= start for time in seats)", "count = len(seats)"),
+            gives(lambda **plan: in_groups(**plan, knows_the_end=False))
+            | gives(lambda **plan: in_groups(**plan, knows_the_end=True)),
+            what="each run takes the next batch requests, also those who come after its start.",
+            why="Who is not there yet cannot be in the run; it starts without them when the oldest has waited enough.",
+            do="Take those of arrivals[first : first + batch] that are <= start.",
         ),
         Misconception(
             "starts_returned",

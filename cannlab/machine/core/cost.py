@@ -12,7 +12,9 @@ from __future__ import annotations
 import math
 
 from cannlab.machine.core import layout
+from cannlab.machine.core.cube import is_sparse
 from cannlab.machine.core.dtypes import SIZES, unpack, widest
+from cannlab.machine.core.images import CHANNELS
 from cannlab.machine.core.opcodes import Kind, Row
 from cannlab.machine.core.pipes import BLOCK, REPEAT, Space
 from cannlab.soc.soc import Soc
@@ -98,8 +100,10 @@ FIX_LATENCY = 160
 
 def cube_cycles(dtype: int, imm: tuple[int, ...]) -> int:
     """Cycles of an mmad: one per 16 x 16 x 32 bytes of k (16 x 16 x 16 half, 32 int8); float32 runs at a quarter of
-    half's rate. Source: ascend-c 2.3, 2.6."""
+    half's rate. A sparse product takes the steps of the half of k that it keeps. Source: ascend-c 2.3, 2.6."""
     m, n, k = imm
+    if is_sparse(dtype):
+        k = -(-k // 2)
     size = SIZES[unpack(dtype)[1]]
     steps = -(-k * size // BLOCK) * (2 if size == 4 else 1)
     return MMAD_HEAD + -(-m // 16) * -(-n // 16) * steps
@@ -117,6 +121,10 @@ def load_size(row: Row, dtype: int, imm: tuple[int, ...]) -> tuple[int, int]:
         return -(-imm[8] // 16) * 16 * -(-imm[7] * size // BLOCK) * BLOCK, 1
     if name == "init_const_value":
         return imm[0] * imm[1] * imm[3], 1
+    if name == "load_sparse_index":
+        return imm[1] * 128, 1
+    if name in ("load_image", "load_image_yuv"):
+        return imm[4] * imm[5] * CHANNELS[imm[0]], imm[5]
     return imm[1] * 512, 1
 
 

@@ -3,6 +3,11 @@
 mmad: C (m x n, L0C, NZ of 16 x 16) = A (L0A, ZZ) x B (L0B, ZN), products and sums in float32 (half, float) or int32
 (int8, saturating). Immediates: ``(m, n, k)``.
 
+sparse mmad: of every four rows of B only two are kept (k / 2 x n, int8), and the index says for each column of B which
+two: of each pair the first number is the place among the first three, the second that among the last three (0, 1 or 2).
+The index lies beside L0B, in fractals of 16 columns x 32 numbers of 2 bits (128 bytes; the first in the lowest bits).
+Source: the toolkit's pages of MmadWithSparse, LoadDataWithSparse and of the index's fractals.
+
 fixpipe: quantise or convert, then ReLU, then layout. Immediates: ``(n, m, source stride, destination stride, mode,
 deq word, matrices, source matrix stride, destination matrix stride, relu, row major, channel split, atomic)``.
 """
@@ -83,9 +88,25 @@ def _c0(code: int) -> int:
     return BLOCK // SIZES[code]
 
 
-def _left(memory: Memory, operand: tuple[int, int, int], code: int, m: int, k: int) -> Array:
+def is_sparse(dtype: int) -> bool:
+    """Are the packed types those of a sparse product? They end with the index, whose type no bias has."""
+    codes = unpack(dtype)
+    return len(codes) > 3 and codes[-1] == CODES["uint8"]
+
+
+def sparse_types(bias: bool) -> frozenset[int]:
+    """Packed (C, A, B[, bias], index) types of a sparse product."""
+    return _packed((("int32", "int8", "int8", *(("int32",) if bias else ()), "uint8"),), False)
+
+
+def kept_rows(k: int) -> int:
+    """Rows of B that a sparse product keeps of k: two of four."""
+    return up(k, 4) // 2
+
+
+def _left(memory: Memory, operand: tuple[int, int, int], code: int, m: int, k: int, vector: bool) -> Array:
     view = memory.view(operand, code)
-    if m == 1:
+    if vector:
         return view[:k].reshape(1, k)
     c0 = _c0(code)
     rows, columns = up(m, ROWS) // ROWS, up(k, c0) // c0
@@ -116,13 +137,40 @@ def product(left: Array, right: Array) -> Array:
     return np.asarray(left.astype(np.float32) @ right.astype(np.float32))
 
 
-def mmad(start: str) -> Callable[[Memory, int, Imm, Operands], None]:
+def _whole(dense: Array, index: Array, k: int) -> Array:
+    """B (k x n, float64) of its kept rows and their index.
+
+    The second of a pair is never before the first: there the hardware takes the first one's place. There is no 3.
+    """
+    rows, n = dense.shape
+    first, second = index[0::2], index[1::2]
+    base = 4 * np.arange(rows // 2)[:, None]
+    places = np.empty((rows, n), dtype=np.int64)
+    places[0::2] = base + np.minimum(first, 2)
+    places[1::2] = base + np.maximum(np.minimum(second, 2) + 1, np.minimum(first, 2))
+    found = np.zeros((2 * rows, n), dtype=np.float64)
+    np.add.at(found, (places, np.arange(n)[None, :]), dense)
+    return found[:k]
+
+
+def _index(memory: Memory, operand: tuple[int, int, int], rows: int, n: int) -> Array:
+    """The 2-bit numbers of an index, (rows, n)."""
+    across = up(n, ROWS) // ROWS
+    view = memory.view(operand, CODES["uint8"]).reshape(-1, across, ROWS, 8)
+    numbers = view[..., None] >> np.array([0, 2, 4, 6], dtype=np.uint8) & 3
+    return numbers.transpose(0, 3, 4, 1, 2).reshape(-1, across * ROWS)[:rows, :n].astype(np.int64)
+
+
+def mmad(start: str, sparse: bool = False) -> Callable[[Memory, int, Imm, Operands], None]:
     """An ``execute``: the sum starts from nothing, from what is in L0C ("sum"), or from the bias of each column."""
 
     def execute(memory: Memory, dtype: int, imm: Imm, operands: Operands) -> None:
         m, n, k = imm
         codes = unpack(dtype)
-        left, right = _left(memory, operands[1], codes[1], m, k), _right(memory, operands[2], codes[2], k, n)
+        left = _left(memory, operands[1], codes[1], m, k, m == 1 and not sparse)
+        right = _right(memory, operands[2], codes[2], kept_rows(k) if sparse else k, n)
+        if sparse:
+            right = _whole(right, _index(memory, operands[-1], kept_rows(k), n), k)
         if memory.hf32 and codes[1] == CODES["float32"]:
             left, right = (hf32(each, memory.hf32 == 2) for each in (left, right))
         total = product(left, right)
@@ -155,10 +203,10 @@ def touch_c(dtype: int, imm: Imm) -> layout.Spans:
 
 
 def touch_a(dtype: int, imm: Imm) -> layout.Spans:
-    """Bytes of the left matrix; a single row is read as a plain vector."""
+    """Bytes of the left matrix; a single row is read as a plain vector (not by a sparse product)."""
     m, _, k = imm
     code = unpack(dtype)[1]
-    if m == 1:
+    if m == 1 and not is_sparse(dtype):
         return ((0, k * SIZES[code]),)
     return _fractals(up(m, ROWS) // ROWS, up(k, _c0(code)) // _c0(code))
 
@@ -167,22 +215,32 @@ def touch_b(dtype: int, imm: Imm) -> layout.Spans:
     """Bytes of the right matrix."""
     _, n, k = imm
     code = unpack(dtype)[2]
+    if is_sparse(dtype):
+        k = kept_rows(k)
     return _fractals(up(k, _c0(code)) // _c0(code), up(n, ROWS) // ROWS)
 
 
 def needed(place: int, dtype: int, imm: Imm) -> Index:
     """Elements of an operand that the result depends on: rows and columns that pad a fractal do not count."""
     m, n, k = imm
-    code = unpack(dtype)[place]
+    codes = unpack(dtype)
+    code = codes[place]
+    sparse = is_sparse(dtype)
+    if sparse and place == len(codes) - 1:
+        i, bytes_ = np.arange(n)[:, None], np.arange(up(kept_rows(k), 4) // 4)[None, :]
+        fractal = (bytes_ // 8) * (up(n, ROWS) // ROWS) + i // ROWS
+        return np.asarray((fractal * ROWS + i % ROWS) * 8 + bytes_ % 8, dtype=np.int64).reshape(-1)
     if place == 3:
         return np.arange(n, dtype=np.int64)
+    if sparse and place == 2:
+        k = kept_rows(k)
     if place == 0:
         i, j = np.arange(m)[:, None], np.arange(n)[None, :]
         return np.asarray((j // ROWS) * up(m, ROWS) * ROWS + i * ROWS + j % ROWS, dtype=np.int64).reshape(-1)
     c0 = _c0(code)
     steps = np.arange(k)[None, :]
     if place == 1:
-        if m == 1:
+        if m == 1 and not sparse:
             return np.arange(k, dtype=np.int64)
         i = np.arange(m)[:, None]
         fractal = (i // ROWS) * (up(k, c0) // c0) + steps // c0
@@ -190,6 +248,11 @@ def needed(place: int, dtype: int, imm: Imm) -> Index:
         i = np.arange(n)[:, None]
         fractal = (steps // c0) * (up(n, ROWS) // ROWS) + i // ROWS
     return np.asarray((fractal * ROWS + i % ROWS) * c0 + steps % c0, dtype=np.int64).reshape(-1)
+
+
+def touch_index(dtype: int, imm: Imm) -> layout.Spans:
+    """Bytes of the index of a sparse product: a quarter of those of its right matrix."""
+    return tuple((start // 4, end // 4) for start, end in touch_b(dtype, imm))
 
 
 def touch_bias(dtype: int, imm: Imm) -> layout.Spans:

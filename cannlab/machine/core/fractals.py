@@ -29,6 +29,8 @@ Places = Callable[[int, Imm], tuple[Index, Index]]
 """places(element size, immediates) -> (elements of the destination, element of the source of each)."""
 FRACTAL = 512
 ROWS = 16
+TO_RIGHT, TO_LEFT = 1, 2
+"""Where load_3d puts a transposed matrix: L0B or L0A."""
 MAX_EXTENT = 4095
 """m, n, k of an mmad."""
 
@@ -80,6 +82,18 @@ def load_2d(size: int, imm: Imm) -> tuple[Index, Index]:
     return _flat((np.arange(repeat) * (gap + 1))[:, None] * per + inside, src)
 
 
+def load_sparse(size: int, imm: Imm) -> tuple[Index, Index]:
+    """imm: start, repeats (fractals of 512 bytes, one after another)."""
+    return load_2d(size, (*imm, 1, 0, 0, 0))
+
+
+def load_index(size: int, imm: Imm) -> tuple[Index, Index]:
+    """imm: start, repeats (fractals of 128 bytes, one after another)."""
+    start, repeat = imm
+    inside = np.arange(repeat * FRACTAL // 4)
+    return _flat(inside, inside + start * FRACTAL // 4)
+
+
 def load_transpose(size: int, imm: Imm) -> tuple[Index, Index]:
     """imm: start, repeats, source stride (square blocks), destination gap, gap of a block's fractals, backwards.
 
@@ -101,9 +115,10 @@ def load_transpose(size: int, imm: Imm) -> tuple[Index, Index]:
 
 def load_3d(size: int, imm: Imm) -> tuple[Index, Index]:
     """Image to columns. imm: padding left, right, top, bottom; height, width, channels; columns and rows to make,
-    first column, first row; stride, filter, dilation (w, h each); to L0B; padding value's bits.
+    first column, first row; stride, filter, dilation (w, h each); 1 to L0B, 2 transposed to L0A; the padding's bits.
 
-    Row m is an output pixel, column k is (c1, kh, kw, c0), c0 fastest. L0A gets ZZ, L0B the transposed matrix as ZN.
+    Row m is an output pixel, column k is (c1, kh, kw, c0), c0 fastest. L0A gets ZZ (of the transposed matrix if asked
+    for), L0B the transposed matrix as ZN.
     """
     (
         left,
@@ -123,7 +138,7 @@ def load_3d(size: int, imm: Imm) -> tuple[Index, Index]:
         fh,
         dw,
         dh,
-        right_side,
+        turned,
         _,
     ) = imm
     c0 = BLOCK // size
@@ -139,7 +154,9 @@ def load_3d(size: int, imm: Imm) -> tuple[Index, Index]:
     c1 = inside_k // (fw * fh)
     there = (y >= 0) & (y < height) & (x >= 0) & (x < width) & (ho < out_h)
     src = np.where(there, ((c1 * height + y) * width + x) * c0 + column % c0, -1)
-    if right_side:
+    if turned == TO_LEFT:
+        dst = ((k // ROWS) * (up(rows, ROWS) // c0) + m // c0) * ROWS * c0 + (k % ROWS) * c0 + m % c0
+    elif turned:
         across = up(columns, ROWS) // ROWS
         dst = ((m // c0) * across + k // ROWS) * ROWS * c0 + (k % ROWS) * c0 + m % c0
     else:

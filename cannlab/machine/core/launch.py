@@ -64,6 +64,8 @@ WARNINGS = frozenset(
         "kernel.reserved_event",
         "kernel.nested_constants",
         "kernel.compare_tail",
+        "kernel.load_repeat_order",
+        "kernel.queue_unfreed",
     }
 )
 """Rules whose breaking is told but does not fail the launch."""
@@ -85,7 +87,11 @@ _QUEUE, _VECTOR, _SCALAR, _MOVE, _CROSS = Kind.QUEUE, Kind.VECTOR, Kind.SCALAR, 
 _FIX, _FLAG = Kind.FIX, Kind.FLAG
 _MOST_FINE = 16384
 _ALLOCATED, _ENQUEUED, _DEQUEUED = State.ALLOCATED, State.ENQUEUED, State.DEQUEUED
-_SPACE_NAMES = {int(space): space.name for space in Space} | {int(Space.BIAS): "bias table", int(Space.FIXBUF): "FB"}
+_SPACE_NAMES = {int(space): space.name for space in Space} | {
+    int(Space.BIAS): "bias table",
+    int(Space.FIXBUF): "FB",
+    int(Space.INDEX): "index buffer",
+}
 INT32 = CODES["int32"]
 _MASKS = {int(space): align - 1 for space, align in ALIGN.items()}
 
@@ -614,7 +620,7 @@ class Launch:
         """Rules of the loads, of mmad and of fixpipe."""
         types = row.types
         if row.kind == Kind.CUBE:
-            types = cube.legal(self.soc.split, len(operands) > 3)
+            types = row.types if cube.is_sparse(dtype) else cube.legal(self.soc.split, len(operands) > 3)
             if not all(0 <= each <= MAX_EXTENT for each in imm):
                 self._fault("kernel.mmad_extent", number, m=imm[0], n=imm[1], k=imm[2], most=MAX_EXTENT)
         elif row.kind == Kind.FIX:
@@ -760,6 +766,8 @@ class Launch:
             for buffer in queue.buffers:
                 if buffer.state is _ENQUEUED:
                     self._tell("kernel.queue_left", buffer.since, ())
+                elif buffer.state in (_ALLOCATED, _DEQUEUED):
+                    self._tell("kernel.queue_unfreed", buffer.since, (), state=buffer.state.name.lower())
 
     def _queue(self, number: int, op: int, imm: tuple[int, ...], operands: tuple[tuple[int, int, int], ...]) -> None:
         if op == _RESET:
@@ -791,7 +799,7 @@ class Launch:
             if buffer.state is not _ALLOCATED:
                 self._fault("kernel.enque_state", number, state=buffer.state.name.lower())
             queue.waiting.append(buffer)
-            if len(queue.waiting) > max(queue.depth, 1):
+            if len(queue.waiting) > queue.depth > 0:
                 self._tell("kernel.queue_depth", number, (), depth=queue.depth, waiting=len(queue.waiting))
             if now:
                 buffer.full = ordering.snapshot(queue.produces)
@@ -872,11 +880,11 @@ class Launch:
         """EnQue."""
         self.issue(_ENQUE, int(Pipe.S), 0, (buffer.queue.number, buffer.number))
 
-    def queue_deque(self, queue: Queue) -> Buffer:
-        """DeQue; a queue with nothing in it would wait for ever."""
-        if not queue.waiting:
+    def queue_deque(self, queue: Queue, buffer: Buffer | None = None) -> Buffer:
+        """DeQue, of a certain buffer where tensors are handed on in place; what was not enqueued never comes."""
+        if not queue.waiting or (buffer is not None and buffer not in queue.waiting):
             self.stop("kernel.deque_empty")
-        buffer = queue.waiting[0]
+        buffer = buffer or queue.waiting[0]
         self.issue(_DEQUE, int(Pipe.S), 0, (queue.number, buffer.number))
         return buffer
 

@@ -22,6 +22,7 @@ from cannlab.machine.core import (
     elementwise,
     fractals,
     gathering,
+    images,
     layout,
     movement,
     normalising,
@@ -488,11 +489,15 @@ _L1, _L0A, _L0B, _L0C = (_in(space) for space in (Space.L1, Space.L0A, Space.L0B
 _GM = _in(GM)
 _WIDE = " ".join(name for name in NAMES if name and SIZES[CODES[name]] <= 4)
 _LOADED = same(_WIDE, 2)
+_SPARSE = {"load_data_with_sparse": same("int8", 2), "load_sparse_index": same("uint8", 2)}
+"""One call is both: the matrix, and the index beside it."""
 for _number, _name, _pipe, _where, _to, _from in (
     (210, "data_copy_nd2nz", Pipe.MTE2, fractals.nd2nz, _L1, _GM),
     (212, "load_data", Pipe.MTE1, fractals.load_2d, _L0A | _L0B, _L1),
     (213, "load_data_gm", Pipe.MTE2, fractals.load_2d, _L1 | _L0A | _L0B, _GM),
     (214, "load_data_with_transpose", Pipe.MTE1, fractals.load_transpose, _L0A | _L0B, _L1),
+    (217, "load_data_with_sparse", Pipe.MTE1, fractals.load_sparse, _L0B, _L1),
+    (218, "load_sparse_index", Pipe.MTE1, fractals.load_index, _in(Space.INDEX), _L1),
 ):
     _add(
         _number,
@@ -503,7 +508,7 @@ for _number, _name, _pipe, _where, _to, _from in (
         roles="wr",
         touches=(fractals.touched(_where, 0), fractals.touched(_where, 1)),
         flow=_where,
-        types=_LOADED,
+        types=_SPARSE.get(_name, _LOADED),
         spaces=(_to, _from),
     )
 _add(
@@ -558,6 +563,42 @@ for _number, _name, _start, _roles in (
         needs=cube.needed,
         types=cube.mmad_types(_biased),
         spaces=(_L0C, _L0A, _L0B, _in(Space.BIAS) | _L0C)[: len(_roles)],
+    )
+for _number, _name, _start, _roles in (
+    (226, "mmad_sparse", "nothing", "wrrr"),
+    (227, "mmad_sparse_accumulate", "sum", "xrrr"),
+    (228, "mmad_sparse_bias", "bias", "wrrrr"),
+):
+    _biased = len(_roles) == 5
+    _add(
+        _number,
+        _name,
+        Kind.CUBE,
+        Pipe.M,
+        cube.mmad(_start, sparse=True),
+        roles=_roles,
+        touches=(
+            cube.touch_c,
+            cube.touch_a,
+            cube.touch_b,
+            *((cube.touch_bias,) if _biased else ()),
+            cube.touch_index,
+        ),
+        needs=cube.needed,
+        types=cube.sparse_types(_biased),
+        spaces=(_L0C, _L0A, _L0B, *((_in(Space.BIAS),) if _biased else ()), _in(Space.INDEX)),
+    )
+for _number, _name, _planes in ((219, "load_image", 1), (229, "load_image_yuv", 2)):
+    _add(
+        _number,
+        _name,
+        Kind.LOAD,
+        Pipe.MTE2,
+        images.load,
+        roles="w" + "r" * _planes,
+        touches=(images.written, images.read, images.read_colours)[: 1 + _planes],
+        types=each((name, *("uint8",) * _planes) for name in ("int8", "float16")),
+        spaces=(_L1, *(_GM,) * _planes),
     )
 _add(
     223,

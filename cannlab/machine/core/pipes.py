@@ -90,6 +90,9 @@ class Space(IntEnum):
     L0C = -5
     BIAS = -6
     FIXBUF = -7
+    INDEX = -8
+    """Beside L0B, a quarter of its size: the index of a sparse matrix. No position names it; byte b of L0B has byte
+    b / 4 here."""
 
 
 GM = 0
@@ -103,6 +106,7 @@ ALIGN: dict[int, int] = {
     Space.L0C: 64,
     Space.BIAS: 64,
     Space.FIXBUF: 64,
+    Space.INDEX: 128,
 }
 """What an address in a local buffer is a multiple of. Source: ascend-c 2.2."""
 
@@ -135,6 +139,7 @@ def capacity(soc: Soc, space: Space) -> int:
         Space.L0C: soc.l0c_bytes,
         Space.BIAS: soc.bt_bytes,
         Space.FIXBUF: soc.fb_bytes,
+        Space.INDEX: soc.l0b_bytes // 4 if soc.sparse else 0,
     }
     return sizes[space]
 

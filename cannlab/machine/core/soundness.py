@@ -258,10 +258,13 @@ _BITS = {
 _VOLUME: dict[str, Callable[[tuple[int, ...]], int]] = {
     **dict.fromkeys(("data_copy_nd2nz", "data_copy_nz2nd"), lambda imm: imm[0] * imm[1] * (imm[2] + 32)),
     **dict.fromkeys(("load_data", "load_data_gm"), lambda imm: imm[1] * 512),
+    **dict.fromkeys(("load_data_with_sparse", "load_sparse_index"), lambda imm: imm[1] * 512),
     "load_data_with_transpose": lambda imm: imm[1] * 1024,
     "load_data_3d": lambda imm: (imm[8] + 16) * (imm[7] + 32),
     "init_const_value": lambda imm: imm[0] * imm[1] * imm[3],
     **dict.fromkeys(("mmad", "mmad_accumulate", "mmad_bias"), lambda imm: imm[0] * imm[1] // 8),
+    **dict.fromkeys(("mmad_sparse", "mmad_sparse_accumulate", "mmad_sparse_bias"), lambda imm: imm[0] * imm[1] // 8),
+    **dict.fromkeys(("load_image", "load_image_yuv"), lambda imm: imm[5] * (imm[4] + imm[6] + imm[7]) * 32),
     **dict.fromkeys(("fixpipe", "fixpipe_vector"), lambda imm: imm[0] * imm[1] * imm[6]),
     **dict.fromkeys(("mrg_sort_2", "mrg_sort_3", "mrg_sort_4"), lambda imm: sum(imm[:4]) * 8 * imm[4]),
     **dict.fromkeys(("sort32", "sort", "extract"), lambda imm: imm[0] * 256),

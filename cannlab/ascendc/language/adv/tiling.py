@@ -65,6 +65,57 @@ class TCubeTiling(Struct):
     batch_num = _int()
 
 
+class MatmulApiStaticTiling(Struct):
+    """What get_matmul_api_tiling would give; -1 stands for what is not known when the kernel is compiled."""
+
+    used_core_num = _int(-1)
+    m = _int(-1)
+    n = _int(-1)
+    k_a = _int(-1)
+    k_b = _int(-1)
+    single_core_m = _int(-1)
+    single_core_n = _int(-1)
+    single_core_k = _int(-1)
+    base_m = _int(-1)
+    base_n = _int(-1)
+    base_k = _int(-1)
+    depth_a1 = _int(-1)
+    depth_b1 = _int(-1)
+    step_m = _int(-1)
+    step_n = _int(-1)
+    is_bias = _int(-1)
+    trans_length = _int(-1)
+    iterate_order = _int(-1)
+    share_mode = _int(-1)
+    share_l1_size = _int(-1)
+    share_l0c_size = _int(-1)
+    share_ub_size = _int(-1)
+    step_k_a = _int(-1)
+    step_k_b = _int(-1)
+    depth_a_l1_cache_ub = _int(-1)
+    depth_b_l1_cache_ub = _int(-1)
+    db_l0a = _int(-1)
+    db_l0b = _int(-1)
+    db_l0c = _int(-1)
+    a_layout_info_b = _int(-1)
+    a_layout_info_s = _int(-1)
+    a_layout_info_n = _int(-1)
+    a_layout_info_g = _int(-1)
+    a_layout_info_d = _int(-1)
+    b_layout_info_b = _int(-1)
+    b_layout_info_s = _int(-1)
+    b_layout_info_n = _int(-1)
+    b_layout_info_g = _int(-1)
+    b_layout_info_d = _int(-1)
+    c_layout_info_b = _int(-1)
+    c_layout_info_s1 = _int(-1)
+    c_layout_info_n = _int(-1)
+    c_layout_info_g = _int(-1)
+    c_layout_info_s2 = _int(-1)
+    batch_num = _int(-1)
+    mx_type_para = _int(-1)
+
+
 class SoftmaxTiling(Struct):
     """How a softmax is cut (int32, rows and elements)."""
 

@@ -5,13 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from cannlab.ascendc.language.basic import dispatch as d
+from cannlab.ascendc.language.core.aipp_types import AippParams
+from cannlab.ascendc.language.core.builder import GlobalBuilder
 from cannlab.ascendc.language.core.dtype import DataType, KnownTypes
-from cannlab.ascendc.language.core.enums import AtomicDtype, AtomicOp, MaskMode
+from cannlab.ascendc.language.core.enums import AippInputFormat, AtomicDtype, AtomicOp, MaskMode, TPosition
 from cannlab.ascendc.language.core.ir_value import GlobalAddress, PlainValue, raw
+from cannlab.ascendc.language.core.tensor import GlobalTensor, LocalTensor, space_of
+from cannlab.ascendc.language.core.types import CheckLocalMemoryIAParam
 from cannlab.ascendc.lib.placeholders import names_of
+from cannlab.machine.core.access import touched
 from cannlab.machine.core.layout import WORD
-from cannlab.machine.core.pipes import CUBE_CORE, VECTOR_CORE
+from cannlab.machine.core.opcodes import ROWS
+from cannlab.machine.core.pipes import BLOCK, CUBE_CORE, VECTOR_CORE, Pipe, Space
 
+_IMAGE = (
+    d.Form(
+        ("src0", d.of(GlobalTensor)),
+        ("src1", d.of(GlobalTensor)),
+        ("input_format", d.of(AippInputFormat)),
+        ("config", d.of(AippParams)),
+    ),
+    d.Form(("src0", d.of(GlobalTensor)), ("input_format", d.of(AippInputFormat)), ("config", d.of(AippParams))),
+)
 _ADDABLE = ("float16", "float32", "int32", "int16", "int8")
 
 
@@ -177,6 +192,101 @@ def metrics_prof_stop() -> None:
 def set_atomic_none() -> None:
     """Writes to global memory replace what is there."""
     d.state("set_atomic_none").atomic = 0
+
+
+def set_aipp_functions(*args: Any, **kwargs: Any) -> None:
+    """(src0, input_format, config) or (src0, src1, input_format, config): where load_image_to_local finds the image.
+
+    src1 is the plane with the colours of YUV420SP_U8. Of config only the type counts: pyasc 1.1.1 emits an empty block.
+    """
+    state = d.state("set_aipp_functions")
+    _, values = d.dispatch("set_aipp_functions", _IMAGE, args, kwargs)
+    state.aipp = (values["src0"], values.get("src1"), int(values["input_format"]), values["config"])
+
+
+class _Watch:
+    """What one register of check_local_memory_ia looks for: bytes of the UB, and (kind of access, reads) pairs."""
+
+    def __init__(self, given: CheckLocalMemoryIAParam) -> None:
+        start, end = d.numbers(given.start_addr, given.end_addr)
+        self.start, self.end = (start + 1) * BLOCK, (end + 1) * BLOCK
+        flags = {
+            ("scalar", True): given.is_scalar_read,
+            ("scalar", False): given.is_scalar_write,
+            ("vector", True): given.is_vector_read,
+            ("vector", False): given.is_vector_write,
+            ("MTE", True): given.is_mte_read,
+            ("MTE", False): given.is_mte_write,
+        }
+        self.kinds = frozenset(kind for kind, on in flags.items() if bool(raw(on)))
+
+
+_UNITS = {Pipe.S: "scalar", Pipe.V: "vector", Pipe.MTE1: "MTE", Pipe.MTE2: "MTE", Pipe.MTE3: "MTE"}
+
+
+def _seen(launch: Any, op: int, pipe: int, dtype: int, imm: tuple[int, ...], operands: Any) -> None:
+    """Stops the core where an instruction reaches bytes that are watched."""
+    state = GlobalBuilder.state
+    unit = _UNITS.get(Pipe(pipe), "")
+    row = ROWS[op]
+    if state is None or not state.watches or len(operands) != len(row.roles):
+        return
+    # Every turn of a loop has to come by here.
+    launch.peek()
+    for operand, role, spans in zip(operands, row.roles, touched(row, dtype, imm), strict=True):
+        if operand[0] != Space.UB:
+            continue
+        for watch in state.watches.values():
+            for start, end in spans if spans is not None else ((0, operand[2]),):
+                first, last = max(operand[1] + start, watch.start), min(operand[1] + end, watch.end)
+                for reads in (True, False):
+                    if first < last and role != ("w" if reads else "r") and (unit, reads) in watch.kinds:
+                        how = f"{'reads' if reads else 'writes'} ({unit})"
+                        launch.stop("kernel.watched", name=row.name, how=how, start=first, end=last)
+
+
+def check_local_memory_ia(check_params: CheckLocalMemoryIAParam) -> None:
+    """Watch a range of the UB: an access of the kinds named stops the core. is_enable=False ends it.
+
+    The range goes from behind block start_addr to the end of block end_addr (32 bytes each).
+    Source: the toolkit's page of CheckLocalMemoryIA.
+    """
+    state = d.state("check_local_memory_ia")
+    if not isinstance(check_params, CheckLocalMemoryIAParam):
+        raise TypeError(f"check_local_memory_ia expects a CheckLocalMemoryIAParam, got {type(check_params).__name__}")
+    (register,) = d.numbers(check_params.enable_bit)
+    if not 0 <= register <= 3:
+        raise ValueError(f"enable_bit is {register}: there are registers 0 to 3")
+    state.watches.pop(register, None)
+    if not bool(raw(check_params.is_enable)) or state.launch.probing:
+        return
+    state.watches[register] = _Watch(check_params)
+    launch = state.launch
+    if "issue" not in vars(launch):
+        issue = launch.issue
+
+        def watched(op: int, pipe: int, dtype: int, imm: tuple[int, ...], operands: Any = ()) -> None:
+            _seen(launch, op, pipe, dtype, imm, operands)
+            issue(op, pipe, dtype, imm, operands)
+
+        # From now on the launch's instructions pass by here; other launches pay nothing for it.
+        launch.issue = watched
+
+
+def pop_stack_buffer(dtype: DataType, position: TPosition = TPosition.VECCALC) -> LocalTensor:
+    """All that is left of the UB behind the TPipe's buffers, as one tensor.
+
+    Raises:
+        RuntimeError: no TPipe. ValueError: a position outside the UB.
+    """
+    state = d.state("pop_stack_buffer")
+    if state.pipe is None:
+        raise RuntimeError("pop_stack_buffer: there is no TPipe yet: create one first")
+    if space_of(state.launch.soc, int(position)) is not Space.UB:
+        raise ValueError(f"pop_stack_buffer takes a position in the UB, not {TPosition(position).name}")
+    start, end = state.pipe.rest(Space.UB)
+    size = (end - start) // dtype.sizeof()
+    return LocalTensor._make(dtype, int(Space.UB), start, size, int(position), None)
 
 
 __getattr__ = names_of(__name__)

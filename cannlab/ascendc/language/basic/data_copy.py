@@ -7,6 +7,7 @@ from typing import Any
 from cannlab.ascendc.language.basic import dispatch as d
 from cannlab.ascendc.language.basic.fixpipe import copy_out
 from cannlab.ascendc.language.core.builder import BlockState
+from cannlab.ascendc.language.core.dtype import KnownTypes
 from cannlab.ascendc.language.core.ir_value import convert, raw
 from cannlab.ascendc.language.core.tensor import BaseTensor, GlobalTensor, LocalTensor, follow
 from cannlab.ascendc.language.core.types import (
@@ -16,6 +17,7 @@ from cannlab.ascendc.language.core.types import (
     DataCopyPadExtParams,
     DataCopyPadParams,
     DataCopyParams,
+    LoadImageToLocalParams,
     Nd2NzParams,
     Nz2NdParamsFull,
     SliceInfo,
@@ -23,6 +25,7 @@ from cannlab.ascendc.language.core.types import (
 from cannlab.ascendc.lib.placeholders import names_of
 from cannlab.machine.core.dtypes import CODES, pack
 from cannlab.machine.core.floats import to_bits
+from cannlab.machine.core.images import XRGB8888, YUV420SP
 from cannlab.machine.core.movement import FILL_FIRST, FILL_UNDEFINED, FILL_VALUE, padded
 from cannlab.machine.core.pipes import BLOCK, GM, PATHS, Pipe
 
@@ -79,6 +82,7 @@ def _issue(
     state.launch.issue(row.number, int(pipe), dtype, imm, tuple(operands))
 
 
+_TENSORS = (LocalTensor, GlobalTensor)
 _PACKED = {name: pack(code, code) for name, code in CODES.items()}
 _IN = {to: int(pipe) for (source, to), pipe in PATHS.items() if source == GM}
 _OUT = {source: int(pipe) for (source, to), pipe in PATHS.items() if to == GM}
@@ -120,6 +124,10 @@ def data_copy(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     state = d.state("data_copy")
     count = kwargs.get("count")
     if type(count) is int and not args and len(kwargs) == 1 and _quick(state, dst, src, count):
+        return
+    intri = kwargs.get("intri_params")
+    if type(intri) is Nd2NzParams and not args and len(kwargs) == 1 and type(dst) in _TENSORS and type(src) in _TENSORS:
+        _rearranged(state, dst, src, intri)
         return
     number, values = d.dispatch("data_copy", _COPY, (dst, src, *args), kwargs)
     if number == 2:
@@ -281,6 +289,65 @@ def data_copy_pad(dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
     imm = (blocks, length, src_gap, dst_gap, left, right, bits, filler)
     sizes = (_span(blocks, padded(length, left, right), dst_gap), _span(blocks, length, src_gap))
     _issue(state, "data_copy_pad", pipe, dst, src, imm, sizes)
+
+
+_MOST_PIXELS, _MOST_PADDING = 4095, 32
+
+
+def load_image_to_local(dst: LocalTensor, load_data_params: LoadImageToLocalParams) -> None:
+    """A part of the image of set_aipp_functions to L1, 32 bytes for each pixel (int8 or float16).
+
+    As pyasc 1.1.1 loses the settings, the device works with its defaults: no conversion but that of the type, channels
+    filled up with 0, padding left and right with 0. Source: the toolkit's page of LoadImageToLocal.
+    """
+    name = "load_image_to_local"
+    state = d.state(name)
+    if not isinstance(dst, LocalTensor) or not isinstance(load_data_params, LoadImageToLocalParams):
+        raise TypeError(f"{name} expects a LocalTensor and LoadImageToLocalParams")
+    launch, p = state.launch, load_data_params
+    if state.aipp is None:
+        launch.stop("kernel.image", problem="set_aipp_functions was not called")
+    src0, src1, kind, config = state.aipp
+    if config.dtype != dst.dtype:
+        launch.stop("kernel.image", problem=f"dst is {dst.dtype}, the AippParams are for {config.dtype}")
+    if config.lost:
+        launch.warn("kernel.aipp_empty", names=", ".join(config.lost))
+    columns, rows, left, top, width = d.numbers(
+        p.horiz_size, p.vert_size, p.horiz_start_pos, p.vert_start_pos, p.src_horiz_size
+    )
+    pads = d.numbers(p.left_pad_size, p.right_pad_size, p.top_pad_size, p.bot_pad_size)
+    problem = _unfit((columns, rows), (left, top), width, pads, int(kind), src0, src1)
+    if problem:
+        launch.stop("kernel.image", problem=problem)
+    imm = (kind, width, left, top, columns, rows, *pads[:2])
+    row = d.row("load_image_yuv" if kind == YUV420SP else "load_image")
+    planes = (src0, src1)[: len(row.roles) - 1]
+    data = [GlobalTensor._make(each.allocation, each.at, each.left, KnownTypes.uint8, each.moves) for each in planes]
+    d.emit_wide(state, row, (dst, *data), imm, name, int(Pipe.MTE2))
+
+
+def _unfit(
+    size: tuple[int, int], start: tuple[int, int], width: int, pads: tuple[int, ...], kind: int, src0: Any, src1: Any
+) -> str:
+    """What is wrong with a part of an image; "" if nothing is. Padding: left, right, top, bottom."""
+    yuv = kind == YUV420SP
+    align = {YUV420SP: 2, XRGB8888: 4}.get(kind, 1)
+    rules = {
+        f"sizes are 2 to {_MOST_PIXELS}": all(2 <= each <= _MOST_PIXELS for each in (*size, width)),
+        f"positions are 0 to {_MOST_PIXELS}": all(0 <= each <= _MOST_PIXELS for each in start),
+        "horiz_start_pos is even": start[0] % 2 == 0,
+        "vert_start_pos and src_horiz_size of YUV420SP_U8 are even": not (yuv and (start[1] % 2 or width % 2)),
+        "YUV420SP_U8 has two planes, src0 and src1": not yuv or src1 is not None,
+        "the part lies inside the rows of the image": start[0] + size[0] <= width,
+        f"padding is 0 to {_MOST_PADDING} on a side": all(0 <= each <= _MOST_PADDING for each in pads),
+        "constant padding is on the left and on the right only": not any(pads[2:]),
+        f"the image starts at a multiple of {align} bytes": src0.offset % align == 0,
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            what = f"{size[0]} x {size[1]} pixels from {start} of rows of {width}, padding {pads}"
+            return f"{what}, but {rule}"
+    return ""
 
 
 def set_pad_value(padding_value: Any, pos: Any = None) -> None:

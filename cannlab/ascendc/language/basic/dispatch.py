@@ -21,6 +21,10 @@ from cannlab.machine.core.opcodes import BY_NAME, Row
 Test = Callable[[Any], bool]
 _PACKED: dict[tuple[str, ...], int] = {}
 _MISSING = object()
+_NUMBERS = frozenset({int, float, bool})
+_SIZES: dict[tuple[int, int, tuple[int, ...]], tuple[int, ...]] = {}
+"""Bytes of the operands of instructions of the cube's side."""
+_KEPT = 16384
 
 
 def is_int(value: Any) -> bool:
@@ -242,23 +246,34 @@ def emit_wide(
 ) -> None:
     """Issue an instruction of the cube's side, each operand as long as its immediates reach."""
     dtype = types(tensors)
+    key = (row.number, dtype, imm)
+    sizes = _SIZES.get(key)
+    if sizes is None:
+        if len(_SIZES) >= _KEPT:
+            _SIZES.clear()
+        sizes = _SIZES[key] = tuple([size or 0 for size in extents(*key)])
     operands = []
-    for place, (tensor, size) in enumerate(zip(tensors, extents(row.number, dtype, imm), strict=True)):
-        assert size is not None
+    for place, tensor in enumerate(tensors):
+        size = sizes[place]
         if isinstance(tensor, LocalTensor):
-            if size > tensor.size * tensor.dtype.sizeof():
+            if size > tensor.size * tensor.dtype._bytes:
                 over(state, name, place, tensor, size)
             operands.append((tensor.space, tensor.offset, size))
         else:
             operands.append((tensor.allocation, tensor.at, size))
-    if any(operand[2] for operand in operands):
+    if max(sizes):
         follow(state.launch, tensors)
         state.launch.issue(row.number, pipe, dtype, imm, tuple(operands))
 
 
 def numbers(*values: Any) -> tuple[int, ...]:
     """Arguments as plain ints."""
-    return tuple(int(raw(value)) for value in values)
+    return tuple([value if type(value) is int else int(raw(value)) for value in values])
+
+
+def plain(values: tuple[Any, ...]) -> bool:
+    """Are all of them Python numbers, so that they can stand for what is made of them?"""
+    return _NUMBERS.issuperset(map(type, values))
 
 
 def over(state: BlockState, name: str, place: int, tensor: LocalTensor, wanted: int) -> None:

@@ -59,6 +59,11 @@ def get_system_cycle() -> PlainValue:
     return PlainValue(launch.now_ns() // 20, KnownTypes.int64)
 
 
+def get_program_counter() -> PlainValue:
+    """Where the program is (int64): four times the line. The device's addresses are others, and grow with it too."""
+    return PlainValue(4 * d.state("get_program_counter").launch.line()[1], KnownTypes.int64)
+
+
 def get_arch_version(core_version: Any) -> None:
     """The version of the core; pyasc 1.1.1 gives it to nobody."""
     d.state("get_arch_version")

@@ -36,6 +36,11 @@ class BlockState:
         contexts: set_hccl_context's addresses.
         matmul, matmul_scratch: a Matmul object was registered; it has operands in the UB.
         matmul_memory: the argument that these go through; None without any.
+        aipp: set_aipp_functions: (image, colours or None, format, settings); None when it was not called.
+        load_repeat: set_load_data_repeat's registers as the device has them: (stride, repeats, mode).
+        load_padding: the register with the padding value of a load of an image as columns.
+        feature_map: the registers with the image of the last one: (padding, height, width); None before any.
+        watches: check_local_memory_ia: register -> what it watches.
         spaces: position -> where it lies on the chip, and its number, as far as it was asked.
         entry: the frame that called the kernel. loops: those that run, the innermost last.
         watch: the loop whose turns are watched (see alike). blocks: the watch of the launch's blocks.
@@ -60,6 +65,11 @@ class BlockState:
         self.auto_floor: int | None = None
         self.workspace: Any = None
         self.contexts: dict[int, Any] = {}
+        self.aipp: Any = None
+        self.load_repeat = (0, 1, 0)
+        self.load_padding = 0.0
+        self.feature_map: tuple[tuple[int, ...], int, int] | None = None
+        self.watches: dict[int, Any] = {}
         self.spaces: dict[int, tuple[int, int]] = {}
         self.entry: FrameType | None = None
         self.loops: list[Loop] = []

@@ -362,7 +362,11 @@ class LoadData3DParamsV2:
 
 @dataclass
 class LoadData3DParamsV2Pro:
-    """The packed form; it takes the image's size and padding from registers that pyasc cannot set."""
+    """The packed form; it takes the image's size, padding and padding value from registers, which a load with
+    LoadData3DParamsV2 before it sets (and set_load_data_padding_value the last).
+
+    ext_config: m_start_pt, k_start_pt, m_extension, k_extension, 16 bits each, the last one lowest. filter_config:
+    dilation h, w, filter h, w, stride h, w, 8 bits each, the last one lowest."""
 
     channel_size: Int = 0
     en_transpose: Any = False
@@ -372,6 +376,47 @@ class LoadData3DParamsV2Pro:
     f_matrix_ctrl: Any = False
     ext_config: Int = 0
     filter_config: Int = 0x10101010101
+
+
+@dataclass
+class LoadDataRepeatParam:
+    """Repeats of a load of an image as columns. pyasc 1.1.1 hands the first two on in the wrong order: the device takes
+    repeat_time for the stride and repeat_stride for the number of repeats."""
+
+    repeat_time: Int = 1
+    repeat_stride: Int = 0
+    repeat_mode: Int = 0
+
+
+@dataclass
+class LoadImageToLocalParams:
+    """The part of an image to load, and the padding around it, in pixels."""
+
+    horiz_size: Int = 2
+    vert_size: Int = 2
+    horiz_start_pos: Int = 0
+    vert_start_pos: Int = 0
+    src_horiz_size: Int = 2
+    top_pad_size: Int = 0
+    bot_pad_size: Int = 0
+    left_pad_size: Int = 0
+    right_pad_size: Int = 0
+
+
+@dataclass
+class CheckLocalMemoryIAParam:
+    """A watch over blocks start_addr + 1 to end_addr of the UB (32 bytes each), by one of four registers."""
+
+    enable_bit: Int = 0
+    start_addr: Int = 0
+    end_addr: Int = 0
+    is_scalar_read: Any = False
+    is_scalar_write: Any = False
+    is_vector_read: Any = False
+    is_vector_write: Any = False
+    is_mte_read: Any = False
+    is_mte_write: Any = False
+    is_enable: Any = False
 
 
 @dataclass
@@ -403,11 +448,11 @@ class MmadParams:
 
     def complete(self) -> bool:
         """Does the block reach the device?"""
+        if self.is_bias is None:
+            return not (self.unit_flag is None or self.cmatrix_source is None or self.cmatrix_init_val is None)
         old = (self.is_bias, self.fm_offset, self.en_ssparse, self.en_winograd_a, self.en_winograd_b)
         new = (self.unit_flag, self.cmatrix_source, self.cmatrix_init_val)
-        if all(value is not None for value in old):
-            return all(value is None for value in new)
-        return self.is_bias is None and all(value is not None for value in new)
+        return all(value is not None for value in old) and all(value is None for value in new)
 
 
 @dataclass

@@ -64,9 +64,20 @@ class TQueBind(IRValue):
             raise RuntimeError(f"{name}: the queue has no buffers yet; call pipe.init_buffer(queue, num, len) first")
         return self._queue
 
+    def _in_place(self, name: str, what: Any, refused: bool) -> bool:
+        """Does the call name a tensor? The toolkit's headers take that with depth 0 only.
+
+        With depth 0 they know no other deque, while an alloc_tensor that makes a tensor compiles.
+        """
+        given = isinstance(what, LocalTensor)
+        if given != (self._depth == 0) and (given or refused):
+            self._state.launch.stop("kernel.queue_in_place", name=name, depth=self._depth)
+        return given
+
     def alloc_tensor(self, what: DataType | LocalTensor) -> LocalTensor | None:
         """A tensor over a free buffer; with a tensor (depth 0) that tensor gets the buffer."""
         queue = self._bound("alloc_tensor")
+        self._in_place("alloc_tensor", what, False)
         if queue.whole:
             return buffer_tensor(queue.buffers[0], _element(what))
         buffer = self._state.launch.queue_alloc(queue)
@@ -82,13 +93,13 @@ class TQueBind(IRValue):
     def deque(
         self, what: DataType | LocalTensor, src_user_pos: Any = None, dst_user_pos: Any = None
     ) -> LocalTensor | None:
-        """Take the oldest tensor out of the queue, after its filling is done."""
+        """Take the oldest tensor out of the queue, after its filling is done; with depth 0 the tensor that is given."""
         queue = self._bound("deque")
         self._positions(src_user_pos, dst_user_pos)
-        buffer = self._state.launch.queue_deque(queue)
-        if isinstance(what, LocalTensor):
-            _take(what, buffer)
+        if self._in_place("deque", what, True):
+            self._state.launch.queue_deque(queue, self._own("deque", what))
             return None
+        buffer = self._state.launch.queue_deque(queue)
         return buffer_tensor(buffer, _element(what))
 
     def free_tensor(self, tensor: LocalTensor) -> None:
@@ -102,13 +113,18 @@ class TQueBind(IRValue):
         self._bound("free_all_event")
 
     def vacant_in_que(self) -> PlainValue:
-        """May another tensor be enqueued?"""
+        """May another tensor be enqueued? (A queue of depth 0 counts none: never.)"""
         queue = self._bound("vacant_in_que")
-        return PlainValue(len(queue.waiting) < max(queue.depth, 1), KnownTypes.int1)
+        return PlainValue(self._count(queue) < queue.depth, KnownTypes.int1)
 
     def has_tensor_in_que(self) -> PlainValue:
         """Is a tensor enqueued?"""
-        return PlainValue(bool(self._bound("has_tensor_in_que").waiting), KnownTypes.int1)
+        return PlainValue(self._count(self._bound("has_tensor_in_que")) > 0, KnownTypes.int1)
+
+    @staticmethod
+    def _count(queue: Queue) -> int:
+        """Tensors enqueued; where they are handed on in place the queue keeps no count of them."""
+        return len(queue.waiting) if queue.depth else 0
 
     def has_idle_buffer(self) -> PlainValue:
         """Is a buffer free?"""
@@ -117,7 +133,7 @@ class TQueBind(IRValue):
 
     def get_tensor_count_in_que(self) -> PlainValue:
         """How many tensors are enqueued (int32)."""
-        return PlainValue(len(self._bound("get_tensor_count_in_que").waiting), KnownTypes.int32)
+        return PlainValue(self._count(self._bound("get_tensor_count_in_que")), KnownTypes.int32)
 
     def _own(self, name: str, tensor: Any, src: Any = None, dst: Any = None) -> Buffer:
         queue = self._bound(name)
@@ -224,8 +240,7 @@ class TPipe(IRValue):
             self._init(buf, 1, int(raw(size)), True)
             return
         que, count, size = _arguments("init_buffer", ("que", "num", "len"), args, kwargs)
-        if not isinstance(que, TQueBind):
-            raise RuntimeError("No viable candidates were found to dispatch init_buffer()")
+        _queue("init_buffer", que)
         self._init(que, int(raw(count)), int(raw(size)), False)
 
     def _init(self, que: TQueBind, count: int, size: int, whole: bool) -> None:
@@ -253,6 +268,12 @@ class TPipe(IRValue):
         _room(self._state, space, start, size)
         buf_pool._take(start, size)
         self._next[space] = start + size
+
+    def rest(self, space: Space) -> tuple[int, int]:
+        """First byte behind the buffers, and the end of what can be had."""
+        end = usable(self._state.launch.soc, space)
+        floor = self._state.auto_floor if space is Space.UB else None
+        return self._next.get(space, 0), end if floor is None else floor
 
     def alloc_event_id(self, event: HardEvent = HardEvent.V_S) -> PlainValue:
         """An event id that is not in use."""
@@ -302,6 +323,14 @@ def _room(state: Any, space: Space, start: int, size: int) -> None:
         if space is Space.UB:
             state.launch.stop("kernel.ub_overflow", **facts)
         state.launch.stop("kernel.buffer_overflow", buffer=space.name, **facts)
+
+
+def _queue(name: str, given: Any) -> None:
+    """pyasc 1.1.1 takes a TQue; a TQueBind that is none gets no buffers anywhere."""
+    if not isinstance(given, TQue):
+        raise RuntimeError(
+            f"No viable candidates were found to dispatch {name}(): que is a {type(given).__name__}, not a TQue"
+        )
 
 
 def _pool(name: str, given: Any) -> None:
@@ -357,8 +386,8 @@ class TBufPool(IRValue):
             count: Any = 1
         else:
             que, count, size = _arguments("init_buffer", ("que", "num", "len"), args, kwargs)
-        if not isinstance(que, TQueBind):
-            raise RuntimeError("No viable candidates were found to dispatch init_buffer()")
+        if not whole:
+            _queue("init_buffer", que)
         number, each = int(raw(count)), -(-int(raw(size)) // BLOCK) * BLOCK
         if self._used + number * each > self._size or self._count + number > self._most:
             self._over(self._size, number * each)

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from cannlab.ascendc.lib.placeholders import missing_names
+from cannlab.ascendc.lib.runtime.support import (
+    CoreType,
+    DeviceInfoType,
+    DeviceModuleType,
+    MagicElf,
+    MallocPolicy,
+    MemcpyKind,
+    MemorySizes,
+    MemoryType,
+    MsprofTaskType,
+)
 from cannlab.ascendc.runtime.config import Backend, Chosen, Platform
 
 if TYPE_CHECKING:
@@ -28,15 +38,6 @@ class Kernel(ctypes.c_void_p):
 
 class Function(ctypes.c_void_p):
     """A registered function."""
-
-
-class CoreType(IntEnum):
-    """Kinds of cores."""
-
-    AiCore = 0
-    VectorCore = 1
-    CubeCore = 2
-    AiCpu = 3
 
 
 def use_model(prefix: str | None = None) -> None:
@@ -107,6 +108,64 @@ def set_device(device_id: int) -> None:
     if device_id >= device_count():
         raise RuntimeError("Function rtSetDevice returned 107001")
     Chosen.device = device_id
+
+
+def device_info(module_type: DeviceModuleType, info_type: DeviceInfoType, device_id: int | None = None) -> int:
+    """How many cores a device has: AICORE or VECTOR_CORE with INFO_TYPE_CORE_NUM, AICORE with INFO_TYPE_CUBE_NUM.
+
+    Raises:
+        RuntimeError: no such device.
+        NotImplementedError: another question.
+    """
+    from cannlab.soc import soc as chips
+
+    number = Chosen.device if device_id is None else device_id
+    check_device_handle(number)
+    if number >= device_count():
+        raise RuntimeError("Function rtGetDeviceInfo returned 107001")
+    chip = chips.get(current_platform())
+    known = {
+        (DeviceModuleType.RT_MODULE_TYPE_AICORE, DeviceInfoType.INFO_TYPE_CORE_NUM): chip.ai_cores,
+        (DeviceModuleType.RT_MODULE_TYPE_AICORE, DeviceInfoType.INFO_TYPE_CUBE_NUM): chip.matrix_cores,
+        (DeviceModuleType.RT_MODULE_TYPE_VECTOR_CORE, DeviceInfoType.INFO_TYPE_CORE_NUM): chip.kernel_cores,
+    }
+    found = known.get((module_type, info_type))
+    if found is None:
+        raise NotImplementedError(
+            f"asc.lib.runtime.device_info knows the numbers of cores, not {info_type} of {module_type}: "
+            "ask npu-smi for the rest"
+        )
+    return found
+
+
+_MAGIC = {
+    CoreType.AiCore: MagicElf.RT_DEV_BINARY_MAGIC_ELF,
+    CoreType.VectorCore: MagicElf.RT_DEV_BINARY_MAGIC_ELF_AIVEC,
+    CoreType.CubeCore: MagicElf.RT_DEV_BINARY_MAGIC_ELF_AICUBE,
+    CoreType.AiCpu: MagicElf.RT_DEV_BINARY_MAGIC_ELF_AICPU,
+}
+_TASKS = {
+    CoreType.AiCore: MsprofTaskType.MSPROF_TASK_TYPE_AI_CORE,
+    CoreType.VectorCore: MsprofTaskType.MSPROF_TASK_TYPE_AIV,
+    CoreType.CubeCore: MsprofTaskType.MSPROF_TASK_TYPE_AI_CORE,
+    CoreType.AiCpu: MsprofTaskType.MSPROF_TASK_TYPE_AI_CPU,
+}
+
+
+def _of_core(table: dict[CoreType, Any], core_type: Any) -> int:
+    if not isinstance(core_type, CoreType):
+        raise RuntimeError("Core type is not supported!")
+    return int(table[core_type].value)
+
+
+def magic_elf_value(core_type: CoreType) -> int:
+    """The first word of a binary for a kind of core. RuntimeError for anything else."""
+    return _of_core(_MAGIC, core_type)
+
+
+def msprof_task_type(core_type: CoreType) -> int:
+    """How a profile counts the tasks of a kind of core. RuntimeError for anything else."""
+    return _of_core(_TASKS, core_type)
 
 
 def current_platform() -> str:
@@ -207,6 +266,46 @@ def current_tick() -> int | None:
     from cannlab.machine import machine
 
     return machine().thread.now if is_model() else None
+
+
+__all__ = [
+    "CoreType",
+    "DeviceInfoType",
+    "DeviceModuleType",
+    "Function",
+    "Kernel",
+    "MagicElf",
+    "MallocPolicy",
+    "MemcpyKind",
+    "Memory",
+    "MemorySizes",
+    "MemoryType",
+    "MsprofTaskType",
+    "Stream",
+    "check_device_handle",
+    "create_stream",
+    "current_device",
+    "current_platform",
+    "current_stream",
+    "current_tick",
+    "default_device",
+    "destroy_stream",
+    "device_count",
+    "device_info",
+    "get_soc_version",
+    "is_available",
+    "is_initialized",
+    "is_model",
+    "magic_elf_value",
+    "msprof_task_type",
+    "resolve",
+    "set_device",
+    "set_soc_version",
+    "synchronize",
+    "synchronize_device",
+    "use_model",
+    "use_npu",
+]
 
 
 def __getattr__(name: str) -> Any:
