@@ -249,7 +249,7 @@ FITS = Check(
         Misconception(
             "a_float",
             change("space // 32 * 32 // itemsize", "space // 32 * 32 / itemsize"),
-            unmet("whole") & gives(largest),
+            unmet("whole") & got(lambda result, **inputs: result == largest(**inputs)),
             what="the right number, as a float.",
             why="In Python a / b is a float, even if nothing is left over; a slice or a buffer takes none.",
             do="Write // itemsize.",
