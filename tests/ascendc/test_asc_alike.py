@@ -105,7 +105,7 @@ def test_what_a_turn_leaves_to_the_next(mode, turns, late, capsys):
 TILES = 48
 
 
-@pytest.mark.parametrize("mode", range(7))
+@pytest.mark.parametrize("mode", range(8))
 @pytest.mark.parametrize("blocks", [2, 5, 12])
 def test_blocks(mode, blocks, capsys):
     both(capsys, kernels.by_block, blocks, X, space(), 6, 4, mode)
@@ -118,7 +118,7 @@ def test_most_turns_and_blocks_are_repeated():
     assert repeated == len(found.trace) - (len(found.trace) // 8 - 2 * 16)
     found, repeated = both(None, kernels.straight, 1, X, space(), 60, 2, 0, 1)
     assert repeated == (60 - 5) // 2 * 2 * 10
-    # A tile takes ten instructions. A branch that goes the other way (turn 25) ends it, and it begins again: with turn 31, after three more periods.
+    # A tile takes ten instructions. In turn 25 a branch goes the other way; with turn 31 it begins again.
     _, repeated = both(None, kernels.carried, 1, X, space(), 40, 25, 3)
     assert repeated == ((25 - 5) // 2 + (40 - 31) // 2) * 2 * 10
 
