@@ -33,6 +33,9 @@ EMULATED = {
 
 BACKENDS = ("auto", "emulated", "real")
 
+PROFILE = "CANNLAB_MSPROF"
+"""The variable that asks for a profile of the process: JSON, as the profiler's part of the file of acl.init."""
+
 _PROBE = "import acl; count, code = acl.rt.get_device_count(); print('devices', count if code == 0 else 0)"
 
 
@@ -228,6 +231,22 @@ def install() -> None:
     """Put the finder in front of the import system, and nothing else."""
     if not is_active():
         sys.meta_path.insert(0, _finder)
+        if os.environ.get(PROFILE):
+            _profile(os.environ[PROFILE])
+
+
+def _profile(asked: str) -> None:
+    """``msprof`` runs this process: profile its machine, once there is one."""
+    import json
+
+    from cannlab.machine import node
+
+    def begin(machine: node.Machine) -> None:
+        from cannlab.acl.profiling import begin_configured
+
+        begin_configured(machine, json.loads(asked))
+
+    node.begun.append(begin)
 
 
 def take_over(name: str) -> None:

@@ -152,9 +152,9 @@ def npu_smi(ctx: typer.Context) -> None:
     raise typer.Exit(npu_smi_main(ctx.args))
 
 
-@app.command("msprof", cls=Verbatim, hidden=True)
+@app.command("msprof", cls=Verbatim)
 def msprof(ctx: typer.Context) -> None:
-    """The profiler's command (not emulated yet)."""
+    """Profile an application: msprof --output=DIR python prog.py. All options are msprof's own."""
     from cannlab.cli.msprof import main as msprof_main
 
     raise typer.Exit(msprof_main(ctx.args))

@@ -318,6 +318,10 @@ present: Machine | None = None
 """This process's machine, once there is one; :func:`machine` makes it."""
 
 
+begun: list[Callable[[Machine], None]] = []
+"""Who wants to know of each new machine of this process."""
+
+
 def machine() -> Machine:
     """This process's machine; made at the first use from ``CANNLAB_SOC`` and ``CANNLAB_DEVICES``."""
     return present if present is not None else reset_machine()
@@ -341,6 +345,8 @@ def reset_machine(soc: str | None = None, devices: int | None = None, faults: st
     if present is None:
         atexit.register(_report_leaks)
     present = Machine(chosen, count, os.environ.get(VARIABLE, "") if faults is None else faults)
+    for told in begun:
+        told(present)
     return present
 
 

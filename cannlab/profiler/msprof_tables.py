@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from cannlab import soc as socs
 from cannlab.profiler.operands import SINGLE_OPERATOR, Described, Place
 from cannlab.profiler.operator_table import TYPE_COLUMNS, OperatorTable, TaskRow
-from cannlab.trace import Record
+from cannlab.trace import KernelTrace, Record
 
 OP_SUMMARY = (
     "Device_id",
@@ -140,6 +140,7 @@ def op_summary(
     """
     measures = () if metrics is None else _PIPES if metrics == PIPE_UTILIZATION else _PIPES[:1]
     chip = socs.get(record.soc)
+    kernels = [row["kernel"] for row in record.tasks.rows()] if measures else []
     rows = []
     for task in sorted(tasks, key=lambda task: (task.start, task.task)):
         if not task.blocks:
@@ -155,9 +156,45 @@ def op_summary(
             "aicore_time(us)" if side == "aic" else "aiv_time(us)": _us(task.duration),
             f"{side}_total_cycles": str(task.duration * mhz // 1000),
         }
+        if len(measures) > 1 and kernels[task.task] >= 0:
+            measured |= _pipe_times(record.kernels[kernels[task.task]], side)
         row += [measured.get(name, NOTHING) for name in measures]
         rows.append(row)
     return csv_bytes((*OP_SUMMARY, *measures), rows)
+
+
+_COLUMNS = {
+    "V": "vec",
+    "M": "mac",
+    "S": "scalar",
+    "MTE1": "mte1",
+    "MTE2": "mte2",
+    "MTE3": "mte3",
+    "FIXP": "fixpipe",
+}
+"""Pipe of a core -> what the table calls it."""
+
+
+def _pipe_times(trace: KernelTrace, side: str) -> dict[str, str]:
+    """How long each pipe of a core worked, a mean over the cores that ran the launch, and its part of the core's time.
+
+    Empty for a mixed launch: its cores are of two kinds, and the record does not keep their pipes apart.
+    """
+    from cannlab.machine.core import timing
+
+    if trace.meta.get("cores", "").startswith("MIX"):
+        return {}
+    found = timing(trace)
+    core = sum(end - start for _, start, end in found.blocks) / max(found.cores, 1)
+    cells = {}
+    for pipe, ns in found.busy.items():
+        time = ns / max(found.cores, 1)
+        cells[f"{side}_{_COLUMNS[pipe]}_time(us)"] = _us(time)
+        cells[f"{side}_{_COLUMNS[pipe]}_ratio"] = f"{time / core if core else 0:.3f}"
+    if side == "aiv":
+        return {"aiv_time(us)": _us(core), **cells}
+    mac = found.busy.get("M", 0) / max(found.cores, 1)
+    return {"aicore_time(us)": _us(core), "cube_utilization(%)": f"{100 * mac / core if core else 0:.3f}", **cells}
 
 
 def op_statistic(table: OperatorTable) -> bytes:

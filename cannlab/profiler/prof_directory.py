@@ -27,6 +27,8 @@ from cannlab.trace import Record
 from cannlab.trace.whole_file import write_whole
 
 _LETTERS = 16
+OUTPUT = "mindstudio_profiler_output"
+"""The folder of exported tables."""
 _README = """\
 Written by the emulation of cannlab; times are simulated.
 data/record.npz: the record of the machine (cannlab.trace.Record.load); the raw data of real collectors is not emulated.
@@ -109,37 +111,49 @@ class ProfDirectory:
             _json(self.path / folder / f"start_info{suffix}", {"collectionTimeBegin": start})
             _json(self.path / folder / f"end_info{suffix}", {"collectionTimeEnd": end})
         part.save(self.path / "host" / "data" / "record.npz")
-        output = self.path / "mindstudio_profiler_output"
-        output.mkdir()
-        for name, data in self._tables(part, marks, steps, described).items():
-            write_whole(output / f"{name}_{self._stamp}.csv", data)
-        trace = chrome_trace(part)["traceEvents"]
-        write_whole(output / f"msprof_{self._stamp}.json", json.dumps(trace, separators=(",", ":")).encode())
-        write_whole(output / "README.txt", _README.encode())
+        _write_tables(self.path, self._stamp, part, _tables(self.wanted, part, marks, steps, described))
 
-    def _tables(
-        self,
-        part: Record,
-        marks: Sequence[tables.TxEvent],
-        steps: Sequence[tables.Step],
-        described: Mapping[Place, Described],
-    ) -> dict[str, bytes]:
-        wanted, found = self.wanted, {}
-        whole = OperatorTable(part)
-        if wanted.operators:
-            found["op_summary"] = tables.op_summary(part, whole.tasks, wanted.metrics, described)
-            found["op_statistic"] = tables.op_statistic(whole)
-        if wanted.tasks:
-            found["task_time"] = tables.task_time(part, whole.tasks)
-        if wanted.api:
-            found["api_statistic"] = tables.api_statistic(part)
-        if wanted.memory:
-            found["memory_record"] = tables.memory_record(part)
-        if wanted.marks and marks:
-            found["msprof_tx"] = tables.msprof_tx(marks)
-        if wanted.steps and steps:
-            found["step_trace"] = tables.step_trace(steps)
-        return found
+
+def export(path: Path, record: Record) -> None:
+    """Make the tables of a directory anew, from the record in it: without what only the run knew (marks, steps, the
+    shapes of models' operators). OSError if they cannot be written."""
+    stamp = path.name.split("_")[2][:14] if path.name.count("_") >= 2 else "0"
+    _write_tables(path, stamp, record, _tables(Wanted(metrics=tables.PIPE_UTILIZATION), record, (), (), {}))
+
+
+def _write_tables(path: Path, stamp: str, part: Record, found: Mapping[str, bytes]) -> None:
+    output = path / OUTPUT
+    output.mkdir()
+    for name, data in found.items():
+        write_whole(output / f"{name}_{stamp}.csv", data)
+    trace = chrome_trace(part)["traceEvents"]
+    write_whole(output / f"msprof_{stamp}.json", json.dumps(trace, separators=(",", ":")).encode())
+    write_whole(output / "README.txt", _README.encode())
+
+
+def _tables(
+    wanted: Wanted,
+    part: Record,
+    marks: Sequence[tables.TxEvent],
+    steps: Sequence[tables.Step],
+    described: Mapping[Place, Described],
+) -> dict[str, bytes]:
+    found = {}
+    whole = OperatorTable(part)
+    if wanted.operators:
+        found["op_summary"] = tables.op_summary(part, whole.tasks, wanted.metrics, described)
+        found["op_statistic"] = tables.op_statistic(whole)
+    if wanted.tasks:
+        found["task_time"] = tables.task_time(part, whole.tasks)
+    if wanted.api:
+        found["api_statistic"] = tables.api_statistic(part)
+    if wanted.memory:
+        found["memory_record"] = tables.memory_record(part)
+    if wanted.marks and marks:
+        found["msprof_tx"] = tables.msprof_tx(marks)
+    if wanted.steps and steps:
+        found["step_trace"] = tables.step_trace(steps)
+    return found
 
 
 def _json(path: Path, content: dict[str, Any]) -> None:

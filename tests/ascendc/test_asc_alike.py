@@ -105,7 +105,7 @@ def test_what_a_turn_leaves_to_the_next(mode, turns, late, capsys):
 TILES = 48
 
 
-@pytest.mark.parametrize("mode", range(7))
+@pytest.mark.parametrize("mode", range(8))
 @pytest.mark.parametrize("blocks", [2, 5, 12])
 def test_blocks(mode, blocks, capsys):
     both(capsys, kernels.by_block, blocks, X, space(), 6, 4, mode)

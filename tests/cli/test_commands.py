@@ -218,13 +218,6 @@ def test_env_reaches_programs(stand_in: str, program: Write) -> None:
     assert in_shell(f"""eval "$("{sys.executable}" -c "{code}")"; "{sys.executable}" "{path}" """) == "(8, 0)\n"
 
 
-def test_msprof_is_honest(capsys: Output) -> None:
-    assert call(["msprof", "--output=x", "python", "prog.py"]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "msprof is not emulated yet" in captured.err
-
-
 # -- run -----------------------------------------------------------------------------------------------------
 
 

@@ -257,7 +257,9 @@ def test_a_sleeping_thread_does_not_stop_the_others(acl, m) -> None:
 def test_ctrl_c_ends_a_wait(tmp_path) -> None:
     program = tmp_path / "waits.py"
     program.write_text(
-        "import threading, time, _thread\n"
+        # A shell starts what runs in the background with SIGINT ignored.
+        "import signal, threading, time, _thread\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import cannlab.acl as acl\n"
         "acl.rt.set_device(0)\n"
         "stream, _ = acl.rt.create_stream()\n"

@@ -214,6 +214,7 @@ def block_ends(state: BlockState) -> None:
     if watch is None:
         return
     blocks = launch.blocks_alike
+    launch.block_over()
     if watch.spoiled or state.printed or blocks.told != launch.told_so_far():
         blocks.watch = None
         if blocks.period < watch.wanted <= _LONGEST:

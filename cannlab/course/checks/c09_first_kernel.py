@@ -139,6 +139,30 @@ FIRST = Check(
             do="Copy to z_gm[i * 256 :].",
         ),
         Misconception(
+            "block_offset_twice",
+            change("x_gm[i * 256 :]", "x_gm[start + i * 256 :]", "y_gm[i * 256 :]", "y_gm[start + i * 256 :]"),
+            source(r"_gm\[\(?start \+|_gm\[[^\]]*\+ start\b"),
+            what="the block's offset is added twice.",
+            why="x_gm begins at the block's own part already: set_global_buffer was given x + start.",
+            do="Count the tiles from 0 in each block: x_gm[i * 256 :].",
+        ),
+        Misconception(
+            "python_operator",
+            change("asc.sub(c, a, b, count=256)", "c = a - b"),
+            raises("CodegenError", "unsupported operand type"),
+            what="tensors are subtracted with Python's minus.",
+            why="A LocalTensor is a piece of the UB, not an array; every instruction names where its result goes.",
+            do="Write asc.sub(c, a, b, count=256).",
+        ),
+        Misconception(
+            "end_of_slice",
+            change("x_gm[i * 256 :], count=256", "x_gm[i * 256 : (i + 1) * 256]"),
+            raises("CodegenError", "Only the start of a slice"),
+            what="a slice has an end.",
+            why="A GlobalTensor is a place in memory, from which on you copy; count says how much.",
+            do="Write x_gm[i * 256 :], count=256.",
+        ),
+        Misconception(
             "index_for_offset",
             change("x_gm[i * 256 :]", "x_gm[i:]", "y_gm[i * 256 :]", "y_gm[i:]"),
             source(r"[xy]_gm\[i:\]"),
@@ -316,7 +340,7 @@ FLAGS = Check(
     f"{LESSON}.flags",
     run=kernel("launch", out="z"),
     draw=draw_vectors(),
-    sizes=(256, 512, 1280),
+    sizes=(256, 512, 5120),
     reference=lambda x, y, z: x + y,
     compare=allclose(rtol=1e-3),
     must=(
@@ -325,6 +349,7 @@ FLAGS = Check(
         instructions("pipe_barrier", at_most=0, do="Use set_flag and wait_flag instead of a barrier."),
         instructions("queue_alloc", at_most=0, do="Keep the three LocalTensors; use flags instead of queues."),
     ),
+    cost=Cost(1.1),
     picture=pipes(),
     misconceptions=(
         Misconception(
@@ -377,6 +402,35 @@ FLAGS = Check(
             what="c may be copied out before it is computed.",
             why="The copy out is on MTE3, the add on V.",
             do="Put set_flag and wait_flag of V_MTE3 between the add and the copy out.",
+        ),
+        Misconception(
+            "first_turn_waits",
+            Change(
+                (
+                    (f"        {_both('V_MTE2')[1]}\n", ""),
+                    ("        asc.data_copy(a,", f"        {_both('V_MTE2')[1]}\n        asc.data_copy(a,"),
+                )
+            ),
+            fault("kernel.wait_without_set")
+            & source(r"wait_flag\(asc\.HardEvent\.(V_MTE2|MTE3_V), (\d+)\)[\s\S]*set_flag\(asc\.HardEvent\.\1, \2\)"),
+            what="the first turn waits for a flag that only the end of a turn sets.",
+            why="In the first turn nothing was read before: nobody has set the flag, and the kernel would hang.",
+            do="Wait at the end of the turn. Or set the flag once before the loop, and wait once more behind it.",
+        ),
+        Misconception(
+            "all_wait_for_the_copy_out",
+            Change(
+                (
+                    (f"        {_both('V_MTE2')[0]}\n", ""),
+                    (f"        {_both('MTE3_V')[0]}\n", f"        {_both('MTE3_MTE2')[0]}\n"),
+                    (f"        {_both('V_MTE2')[1]}\n", ""),
+                    (_both("MTE3_V")[1], _both("MTE3_MTE2")[1]),
+                )
+            ),
+            slow(),
+            what="no copy in runs while a result is copied out.",
+            why="MTE2 needs only a and b free again, and they are when the add has read them.",
+            do="Let MTE2 wait for V (V_MTE2), and V for MTE3 (MTE3_V).",
         ),
         Misconception(
             "wait_without_set",
@@ -510,7 +564,7 @@ ARTICLE = Check(
         Misconception(
             "still_init_buffer",
             change("pipe.init_buffer(x_local, 2, TILE * 2)", "pipe.init_buffer(x_local, TILE * 2)"),
-            raises("CodegenError", "init_buffer"),
+            raises("CodegenError", "dispatch init_buffer()"),
             what="init_buffer of a queue lacks the number of buffers.",
             why="init_buffer(queue, number, bytes): only a TBuf has no number.",
             do="Write pipe.init_buffer(x_local, 2, bytes of a tile), and so for all three.",
@@ -525,6 +579,25 @@ ARTICLE = Check(
             what="a queue is asked with get.",
             why="Only a TBuf has get. A queue hands out free tensors with alloc_tensor and filled ones with deque.",
             do="Use alloc_tensor before you fill a tensor, enque after it, deque before you use it.",
+        ),
+        Misconception(
+            "python_min",
+            change("    rest = size % TILE", "    rest = min(size % TILE, TILE)"),
+            raises("CodegenError", "min is not defined") | raises("CodegenError", "dispatch min()"),
+            what="a kernel has no min of two numbers.",
+            why="Python's min is not compiled, and asc.min takes the smaller elements of two tensors.",
+            do="Give the work on a tile to a function, and call it once with TILE and once with the rest.",
+        ),
+        Misconception(
+            "constant_for_a_number",
+            change(
+                "        if rest > 0:  # mutate: skip copies of nothing do nothing",
+                "        if rest > TILE:\n            rest = TILE\n        if rest > 0:",
+            ),
+            raises("UnsupportedSyntaxError", "re-assigned"),
+            what="an if puts a constant where a number of the run stood.",
+            why="In a branch that is decided when the kernel runs, a name must keep its kind.",
+            do="Give the work on a tile to a function, and call it once with TILE and once with the rest.",
         ),
         Misconception(
             "no_queue_protocol",
@@ -556,9 +629,9 @@ ARTICLE = Check(
         Misconception(
             "rest_lost",
             change("if rest > 0:  # mutate: skip copies of nothing do nothing", "if rest < 0:"),
-            got(_rest_missing) & ~slow(),
+            got(_rest_missing),
             what="the rest of the vector is not added.",
-            why="size // TILE counts whole tiles. What is left over needs a turn of its own, with its own count.",
+            why="Each // counts whole parts only. What is left over needs a turn of its own, with its own count.",
             do="After the loop let one block do size % TILE elements from size - size % TILE on.",
         ),
         Misconception(
@@ -609,7 +682,7 @@ STEP = Check(
     sizes=(4096, 16384),
     reference=stepped,
     compare=allclose(rtol=1e-4, atol=1e-5),
-    must=(kernel_blocks(4, 4), overlapping("V", "MTE2", 0.5)),
+    must=(kernel_blocks(4, 4), each_tile_once(1024), overlapping("V", "MTE2", 0.5)),
     cost=Cost(1.25),
     picture=pipes(),
     misconceptions=(
@@ -641,6 +714,22 @@ STEP = Check(
             what="the difference has the wrong sign.",
             why="asc.sub(result, left, right) computes left - right.",
             do="Give asc.sub the tile of x as left, the product as right.",
+        ),
+        Misconception(
+            "still_halves",
+            change("asc.float32", "asc.float16", "2, 4096)", "2, 2048)"),
+            raises("CodegenError", "must be the same type"),
+            what="the tensors of the queues are halves, the vectors are float32.",
+            why="data_copy moves bytes and converts nothing: both sides have one type.",
+            do="Use asc.float32 in alloc_tensor and deque, and 4 bytes for each element in init_buffer.",
+        ),
+        Misconception(
+            "half_tiles",
+            change("1024", "512", "2, 4096)", "2, 2048)"),
+            unmet("each_tile_once"),
+            what="the tiles are not 1024 floats.",
+            why="Each copy pays the same latency; smaller tiles pay it more often.",
+            do="Copy 1024 elements of x, of y and of z in each turn.",
         ),
         Misconception(
             "two_bytes",

@@ -1,5 +1,6 @@
 """Checks of 16_overlap."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from cannlab.course.spec import (
     Cost,
     File,
     Misconception,
+    Sign,
     all_codes_zero,
     allclose,
     call,
@@ -44,6 +46,8 @@ LESSON = "16_overlap"
 Array = NDArray[Any]
 BATCH = (5, 3, 96, 96)
 FEATURES = 24
+SLOTS = 3
+"""What the pipelines are asked to have."""
 
 
 @cache
@@ -135,6 +139,74 @@ def _fewer_waits(case: CaseRun) -> bool:
     last = max(number for number, name in enumerate(names) if name == "acl.mdl.execute_async")
     waits = [number for number, name in enumerate(names) if "synchronize" in name]
     return bool(waits) and min(waits) > last
+
+
+def _in_flight(case: CaseRun) -> int:
+    """How many batches were queued when the host waited for the first time."""
+    assert case.record is not None
+    names = case.record.strings
+    wait = min(row["start"] for row in case.record.calls.rows() if "synchronize" in names[row["name"]])
+    return sum(row["queued"] < wait for row in _tasks(case, TaskKind.COPY_H2D))
+
+
+def _flies(test: Callable[[int], bool]) -> Sign:
+    """In a case with more than three batches so many are in flight."""
+    return sign(
+        lambda attempt: any(len(case.inputs["batches"]) > SLOTS and test(_in_flight(case)) for case in attempt.cases)
+    )
+
+
+_THREE_IN_FLIGHT = require(
+    "three_in_flight",
+    lambda case: _in_flight(case) == min(SLOTS, len(case.inputs["batches"])),
+    holds="the host first waited when all three slots were in use, or no batch was left",
+    fails="the host first waited with fewer or more than three batches on their way",
+    do="Make three slots, and wait for the oldest batch only when all three are in use.",
+)
+
+
+def _too_few_slots(more: str) -> Misconception:
+    """Two of everything; ``more`` is the list of slots with three in it."""
+    return Misconception(
+        "two_in_flight",
+        change(
+            more, more.replace("range(3)", "range(2)"), "len(busy) == 3", "len(busy) == 2", "number % 3", "number % 2"
+        ),
+        unmet("three_in_flight") & _flies(lambda count: count < SLOTS),
+        what="the host waits before three batches are on their way.",
+        why="Three things happen at once: the host prepares, a copy runs, a model runs. With long copies two slots are "
+        "too few, and a third slot that is never filled is of no use.",
+        do="Make three slots, and wait for the oldest batch when all three are in use.",
+    )
+
+
+def _too_many_slots(more: str) -> Misconception:
+    """A slot for every batch; ``more`` is the list of slots with three in it."""
+    return Misconception(
+        "a_slot_for_each",
+        change(
+            more, more.replace("range(3)", "range(len(batches))"), "len(busy) == 3", "False", "[number % 3]", "[number]"
+        ),
+        unmet("three_in_flight") & _flies(lambda count: count > SLOTS),
+        what="more than three batches are on their way at once.",
+        why="Slots cost pinned and device memory; with a stream of batches without end there is no slot for each.",
+        do="Make three slots, and wait for the oldest batch when all three are in use.",
+    )
+
+
+def _slots_without_batch(slots: str) -> Misconception:
+    """All ``slots`` are emptied at the end, also those that were never filled."""
+    return Misconception(
+        "slots_without_batch",
+        change(
+            "        while busy:\n",
+            f"        busy = [{slots}[n % 3] for n in range(len(batches), len(batches) + 3)]\n        while busy:\n",
+        ),
+        got(lambda result, **inputs: isinstance(result, list) and len(result) > len(inputs["batches"])),
+        what="there are more results than batches.",
+        why="With fewer than three batches some slots are never filled, and they are emptied all the same.",
+        do="After the loop take only the slots that are in use.",
+    )
 
 
 _CLEAN = (everything_freed(), everything_destroyed(), all_codes_zero(except_for=("acl.rt.process_report",)))
@@ -270,6 +342,19 @@ def _pairs(case: CaseRun, behind: int) -> list[tuple[dict[str, int], dict[str, i
     return list(zip(models, up[behind:], strict=False))
 
 
+def _waits_no_longer(case: CaseRun) -> bool:
+    """Each copy to the device starts when it is queued, the copy before it is done and its buffer was read."""
+    up, models = (
+        sorted(_tasks(case, kind), key=lambda row: row["start"]) for kind in (TaskKind.COPY_H2D, TaskKind.MODEL)
+    )
+    slack = min(row["end"] - row["start"] for row in _tasks(case, TaskKind.COPY_D2H)) // 2
+    for number, copy in enumerate(up):
+        free = [copy["queued"]] + [row["end"] for row in up[max(0, number - 1) : number] + models[: max(0, number - 1)]]
+        if copy["start"] > max(free) + slack:
+            return False
+    return True
+
+
 EVENTS = Check(
     f"{LESSON}.events",
     run=call("run_all"),
@@ -302,6 +387,13 @@ EVENTS = Check(
             fails="a buffer was filled again before the model had read it",
             do="Record used[k] behind the model, and let copies wait for it before it fills buffer k again.",
         ),
+        require(
+            "no_longer",
+            _waits_no_longer,
+            holds="no copy to the device waited longer than its buffer was in use",
+            fails="a copy to the device waited although its buffer was free",
+            do="Record used[k] directly behind the model, and let copies wait for used[k] of the buffer it fills.",
+        ),
         *_CLEAN,
     ),
     misconceptions=(
@@ -310,7 +402,8 @@ EVENTS = Check(
             change(_WAIT_COPIED, "            ok(acl.rt.synchronize_event(copied[k]))\n"),
             unmet("host_waits_last"),
             what="the host waits inside the loop.",
-            why="synchronize_event and synchronize_stream stop the host; then it cannot queue the next batch in time.",
+            why="synchronize_event and synchronize_stream stop the host: it can do nothing else in the meantime, and "
+            "whether the next batch is queued in time is luck.",
             do="Use acl.rt.stream_wait_event(stream, event): only the stream waits.",
         ),
         Misconception(
@@ -371,6 +464,32 @@ EVENTS = Check(
             why="An event marks the place where it is recorded: the model that follows may still read the buffer.",
             do="Record used[k] after the model.",
         ),
+        Misconception(
+            "used_too_late",
+            change(
+                _RECORD_USED + "\n",
+                "",
+                "buffer.out_size, D2H, compute))\n",
+                "buffer.out_size, D2H, compute))\n" + _RECORD_USED + "\n",
+            ),
+            unmet("no_longer") & source(r"D2H, compute\)\)\n\s+ok\(acl\.rt\.record_event\(used"),
+            what="used is recorded behind the copy back.",
+            why="The copy back reads the output. The input is free as soon as the model has read it.",
+            do="Record used[k] between the model and the copy back.",
+        ),
+        Misconception(
+            "other_buffer",
+            change(
+                "            if number >= 2:",
+                "            if number >= 1:",
+                "wait_event(copies, used[k])",
+                "wait_event(copies, used[1 - k])",
+            ),
+            unmet("no_longer") & ~unmet("empty"),
+            what="the copy of a batch waits for the model of the batch before it, which uses the other buffer.",
+            why="Then copies and models take turns, and the second buffer is of no use.",
+            do="Let copies wait for used[k], the event of the buffer that it fills.",
+        ),
     ),
 )
 
@@ -391,9 +510,10 @@ CALLBACK = Check(
     must=(
         require(
             "callbacks",
-            lambda case: len(_tasks(case, TaskKind.CALLBACK)) == len(case.inputs["batches"]),
-            holds="one callback ran for each batch",
-            fails="not one callback for each batch ran",
+            # One more may end the report thread.
+            lambda case: len(_tasks(case, TaskKind.CALLBACK)) - len(case.inputs["batches"]) in (0, 1),
+            holds="a callback ran for each batch",
+            fails="the callbacks that ran are not one for each batch",
             do="Launch a callback behind each batch, and give all of them the time to run.",
         ),
         _HOST_WAITS_LAST,
@@ -423,7 +543,15 @@ CALLBACK = Check(
             change(
                 "def done(number):", "def done(_):", "launch_callback(done, number, 1", "launch_callback(done, None, 1"
             ),
-            raises("KeyError") & source(r"launch_callback\(\w+, None"),
+            raises("KeyError")
+            & (
+                source(r"launch_callback\(\w+, None")
+                | (
+                    source(r"launch_callback\(lambda")
+                    & calls("synchronize_stream")
+                    & ~source(r"launch_callback\(.*, 0,")
+                )
+            ),
             what="every callback stores under the number that the loop has when it runs.",
             why="A Python function looks its outer variables up when it runs, and that is later, in another thread.",
             do="Hand the number over: launch_callback(done, number, 1, stream).",
@@ -442,7 +570,15 @@ CALLBACK = Check(
             raises("KeyError") & source(r"launch_callback\(\w+, \w+, 0") & calls("synchronize_stream"),
             what="the last callback has not run when the subscription ends.",
             why="With block type 0 the stream does not wait for the function, and neither does synchronize_stream.",
-            do="Use block type 1, or wait until all callbacks have run.",
+            do="Use block type 1.",
+        ),
+        Misconception(
+            "thread_ends_too_early",
+            change(_SYNCHRONISE + "        running.clear()\n", "        running.clear()\n" + _SYNCHRONISE),
+            source(r"running\.clear\(\)\n\s+ok\(acl\.rt\.synchronize"),
+            what="running is cleared while callbacks are still to run.",
+            why="The report thread sees it and ends; the next callback holds the stream and nobody runs it.",
+            do="Synchronise the stream first, then clear running.",
         ),
         Misconception(
             "waits_for_each",
@@ -451,6 +587,19 @@ CALLBACK = Check(
             what="the host waits for each batch.",
             why="Then the callback is of no use: the loop stands still while the device works.",
             do="Synchronise once, after the loop.",
+        ),
+        Misconception(
+            "waits_in_python",
+            change(
+                "launch_callback(done, number, 1, stream)",
+                "launch_callback(done, number, 0, stream)",
+                "        running.clear()\n",
+                "        while len(results) < len(batches):\n            pass\n        running.clear()\n",
+            ),
+            (ends("timeout") | ends("cpu")) & source(r"launch_callback\(\w+, \w+, 0"),
+            what="the host waits in Python for functions that the stream does not wait for.",
+            why="Simulated time goes on only in calls of acl; in a loop of Python's it stands still.",
+            do="Use block type 1: synchronize_stream then waits for the functions as well.",
         ),
         Misconception(
             "thread_never_ends",
@@ -485,8 +634,9 @@ PIPELINE = Check(
     compare=_CLOSE,
     cost=Cost(1.1, of=busy_time),
     picture=streams(),
-    must=_CLEAN,
+    must=(_THREE_IN_FLIGHT, *_CLEAN),
     misconceptions=(
+        _slots_without_batch("slots"),
         Misconception(
             "newest_first",
             change("busy.pop(0)", "busy.pop()"),
@@ -552,11 +702,39 @@ PIPELINE = Check(
         Misconception(
             "waits_at_once",
             change("if len(busy) == 3:", "if busy:"),
-            slow() & ~source(r"range\([12]\)"),
+            slow() & _flies(lambda count: count == 1),
             what="each batch waits for the one before it.",
             why="The wait stands before the host prepares the next batch, so host and device work in turns.",
             do="Wait only when all three slots are in use.",
         ),
+        Misconception(
+            "in_groups",
+            change("            if len(busy) == 3:", "            while busy and number % 3 == 0:"),
+            slow() & ~unmet("three_in_flight"),
+            what="the host waits for more than the oldest batch.",
+            why="If all slots are emptied before one is filled again, the device runs dry each time.",
+            do="When all three are in use, wait for the stream of the oldest, fill that slot again and go on.",
+        ),
+        Misconception(
+            "filled_before_it_is_read",
+            change(
+                "            if len(busy) == 3:",
+                "            slots[number % 3].put(batch)\n            if len(busy) == 3:",
+                "            slot.put(batch)\n",
+                "",
+            ),
+            got(
+                lambda result, om_path, batches: any(
+                    np.allclose(found, later, rtol=1e-3, atol=1e-3)
+                    for found, later in zip(result, results_of(om_path, batches[SLOTS:]), strict=False)
+                )
+            ),
+            what="a slot's new batch arrives where its old one belongs.",
+            why="The new batch was written into pinned memory before the old one's copy had read it.",
+            do="Wait for the slot first, then fill it.",
+        ),
+        _too_few_slots("[Slot(desc, undo) for _ in range(3)]"),
+        _too_many_slots("[Slot(desc, undo) for _ in range(3)]"),
     ),
 )
 
@@ -602,9 +780,11 @@ CHAIN = Check(
             do="Only the last result comes down.",
         ),
         copies("d2d", at_most=0),
+        _THREE_IN_FLIGHT,
         *_CLEAN,
     ),
     misconceptions=(
+        _slots_without_batch("lanes"),
         Misconception(
             "last_ones_lost",
             change("        while busy:\n            take_oldest()\n", ""),
@@ -681,6 +861,8 @@ CHAIN = Check(
             why="Each batch waits for the one before it; the picture shows the gaps.",
             do="Wait for a slot only before you need it again.",
         ),
+        _too_few_slots("[(Slot(first_desc, undo), Slot(second_desc, undo)) for _ in range(3)]"),
+        _too_many_slots("[(Slot(first_desc, undo), Slot(second_desc, undo)) for _ in range(3)]"),
     ),
 )
 

@@ -27,6 +27,7 @@ from cannlab.course.spec import (
     kernel_blocks,
     overlapping,
     pipes,
+    raises,
     read,
     require,
     slow,
@@ -44,12 +45,15 @@ HALF = np.float16
 _CALLS = ("alloc", "enque", "deque", "free")
 
 
-def stop(buffers: int, depth: int, calls: Sequence[str], *, frees: str = "free", line_limit: bool = True) -> int:
+def stop(
+    buffers: int, depth: int, calls: Sequence[str], *, frees: str = "free", line_limit: bool = True, empty: bool = True
+) -> int:
     """The number of the first call that is not possible, from 1; 0 if there is none.
 
     Args:
         frees: the call that makes a buffer free.
         line_limit: False if the depth were no limit.
+        empty: False if deque took something from an empty line, too.
     """
     free, line = buffers, 0
     for number, each in enumerate(calls, 1):
@@ -57,7 +61,7 @@ def stop(buffers: int, depth: int, calls: Sequence[str], *, frees: str = "free",
             return number
         if each == "enque" and line_limit and line == depth:
             return number
-        if each == "deque" and line == 0:
+        if each == "deque" and empty and line == 0:
             return number
         free += (each == frees) - (each == "alloc")
         line += (each == "enque") - (each == "deque")
@@ -78,6 +82,7 @@ _WRONG: dict[str, Rule] = {
     "freed_by_enque": lambda buffers, depth, calls: stop(buffers, depth, calls, frees="enque"),
     "no_depth": lambda buffers, depth, calls: stop(buffers, depth, calls, line_limit=False),
     "no_buffers": _no_buffers,
+    "no_empty": lambda buffers, depth, calls: stop(buffers, depth, calls, empty=False),
 }
 """What learners believe, as a rule for one queue."""
 
@@ -179,6 +184,13 @@ CALLS = Check(
             "A queue owns its buffers and no others; alloc waits for one that is free.",
             "Count the free buffers, and stop at an alloc when there is none.",
         ),
+        _believed(
+            "no_empty",
+            change('(("enque", depth), ("deque", 0))', '(("enque", depth),)'),
+            "deque never waits in your answer.",
+            "deque takes the first tensor in line; with none in line it waits for an enque that cannot come any more.",
+            "Stop at a deque when no tensor is in line.",
+        ),
         Misconception(
             "all_end",
             change("stops = [stop(*queue) for queue in queues]", "stops = [0] * 5"),
@@ -234,6 +246,18 @@ def _clock(formula: Callable[..., int]) -> Sign:
 
 _MANY = 10**6
 
+
+def _all_alike(of: Callable[[Sequence[int]], int]) -> Callable[..., int]:
+    """The formulas of lesson 08 for one and for two buffers, with one time for each pipe."""
+
+    def formula(copy_in: Sequence[int], compute: Sequence[int], copy_out: Sequence[int], n_in: int, n_out: int) -> int:
+        a, b, c = of(copy_in), of(compute), of(copy_out)
+        turn = max(a, b, c) if min(n_in, n_out) > 1 else b + max(a, c)
+        return a + b + c + (len(compute) - 1) * turn
+
+    return formula
+
+
 CLOCK = Check(
     f"{LESSON}.clock",
     run=call("finish"),
@@ -278,12 +302,24 @@ CLOCK = Check(
             do="Compute the end of every tile on every pipe.",
         ),
         Misconception(
+            "tiles_all_alike",
+            f"# exercise: {LESSON}.clock\ndef finish(copy_in, compute, copy_out, n_in, n_out):\n"
+            "    a, b, c = copy_in[0], compute[0], copy_out[0]\n"
+            "    turn = max(a, b, c) if min(n_in, n_out) > 1 else b + max(a, c)\n"
+            "    return a + b + c + (len(compute) - 1) * turn",
+            _clock(_all_alike(lambda times: times[0])) | _clock(_all_alike(max)),
+            what="the tiles are taken to be all alike.",
+            why="The formulas of lesson 08 repeat one turn. Here each tile takes its own time on each pipe.",
+            do="Compute the end of every tile on every pipe.",
+        ),
+        Misconception(
             "endless_buffers",
             change(", computed[max(0, i - n_in)])", ", 0)", ", left[max(0, i - n_out)])", ", 0)"),
             _clock(lambda copy_in, compute, copy_out, n_in, n_out: finished(copy_in, compute, copy_out, _MANY, _MANY)),
             what="no pipe ever waits for a free buffer.",
             why="The forward waits are there, the backward ones (n_in, n_out) are missing.",
-            do="Let a copy in wait for computed, n_in tiles back, and a computation for left, n_out tiles back.",
+            do="Let a copy in wait until the tile n_in before it is computed, and a computation until the tile n_out "
+            "before it is copied out.",
         ),
         Misconception(
             "no_output_buffers",
@@ -291,7 +327,7 @@ CLOCK = Check(
             _clock(lambda copy_in, compute, copy_out, n_in, n_out: finished(copy_in, compute, copy_out, n_in, _MANY)),
             what="V never waits for a free output buffer.",
             why="V fills the buffers of the output queue; with n_out tiles not yet copied out there is none.",
-            do="Let the computation wait for left of the tile n_out before it, too.",
+            do="Let the computation wait until the tile n_out before it is copied out, too.",
         ),
         Misconception(
             "no_input_buffers",
@@ -299,7 +335,7 @@ CLOCK = Check(
             _clock(lambda copy_in, compute, copy_out, n_in, n_out: finished(copy_in, compute, copy_out, _MANY, n_out)),
             what="MTE2 never waits for a free input buffer.",
             why="Each copy in needs a buffer; with n_in tiles not yet computed there is none.",
-            do="Let the copy in wait for computed of the tile n_in before it, too.",
+            do="Let the copy in wait until the tile n_in before it is computed, too.",
         ),
         Misconception(
             "one_buffer_more",
@@ -314,6 +350,28 @@ CLOCK = Check(
             do="Look n_in and n_out tiles back, no further.",
         ),
         Misconception(
+            "one_buffer_less",
+            change(
+                "max(0, i - n_in)", "max(0, i - max(1, n_in - 1))", "max(0, i - n_out)", "max(0, i - max(1, n_out - 1))"
+            ),
+            _clock(
+                lambda copy_in, compute, copy_out, n_in, n_out: finished(
+                    copy_in, compute, copy_out, max(1, n_in - 1), max(1, n_out - 1)
+                )
+            ),
+            what="each queue behaves as if it had one buffer less.",
+            why="With n buffers tile i takes the buffer of tile i - n.",
+            do="Look n_in and n_out tiles back; the first n tiles find a free buffer.",
+        ),
+        Misconception(
+            "counts_swapped",
+            change("i - n_in", "i - n_x", "i - n_out", "i - n_in", "i - n_x", "i - n_out"),
+            _clock(lambda copy_in, compute, copy_out, n_in, n_out: finished(copy_in, compute, copy_out, n_out, n_in)),
+            what="n_in and n_out are swapped.",
+            why="n_in limits the copies in, n_out the computations, which fill the output buffers.",
+            do="Look n_in tiles back for a copy in, n_out tiles back for a computation.",
+        ),
+        Misconception(
             "freed_too_late",
             change("computed[max(0, i - n_in)]", "left[max(0, i - n_in)]"),
             _clock(
@@ -323,7 +381,7 @@ CLOCK = Check(
             ),
             what="an input buffer comes back only when its tile is copied out.",
             why="V has read the input when it has computed; the copy out needs the output buffer alone.",
-            do="Let the copy in wait for computed, not for left.",
+            do="Let the copy in wait until that tile is computed, not until it is copied out.",
         ),
         Misconception(
             "no_order_in_a_pipe",
@@ -494,7 +552,7 @@ BELL = Check(
             fault("kernel.ub_overflow") | fault("kernel.too_many_buffers"),
             what="number and bytes are swapped.",
             why="init_buffer(queue, number of buffers, bytes of each).",
-            do="Write pipe.init_buffer(in_x, 2, 8192).",
+            do="Write pipe.init_buffer(in_x, 2, 8192), and the same for the output.",
         ),
         Misconception(
             "elements_for_bytes",
@@ -504,7 +562,7 @@ BELL = Check(
         Misconception(
             "depth_for_buffers",
             change("TPosition.VECIN, 1)", "TPosition.VECIN, 2)", "init_buffer(in_x, 2,", "init_buffer(in_x, 1,"),
-            unmet("V_with_MTE2") & source(r"VECIN, [2-9]\)") & source(r"init_buffer\(in_x, 1,"),
+            unmet("V_with_MTE2") & source(r"VECIN, [2-9]\)") & source(r"init_buffer\(\w+, 1,"),
             what="the depth is 2, the number of buffers 1.",
             why="The depth says how many may stand in line; it gives no memory.",
             do="Give init_buffer two buffers; depth 1 is enough.",
@@ -515,15 +573,15 @@ BELL = Check(
             unmet("V_with_MTE2"),
             what="nothing is copied in while V works.",
             why="With one input buffer the next copy in waits until V has freed it.",
-            do="Write pipe.init_buffer(in_x, 2, 8192).",
+            do="Give the input queue two buffers: pipe.init_buffer(in_x, 2, 8192).",
         ),
         Misconception(
             "one_output_buffer",
             change("init_buffer(out_z, 2,", "init_buffer(out_z, 1,"),
-            slow() & source(r"init_buffer\(out_z, 1,"),
+            slow() & ~unmet("V_with_MTE2") & source(r"init_buffer\(\w+, 1,"),
             what="the output queue has one buffer.",
             why="V waits at each tile until MTE3 has copied the tile before it out.",
-            do="Write pipe.init_buffer(out_z, 2, 8192).",
+            do="Give the output queue two buffers: pipe.init_buffer(out_z, 2, 8192).",
         ),
         Misconception(
             "never_freed",
@@ -560,6 +618,8 @@ def draw_pairs(rng: Generator, size: int) -> dict[str, Any]:
 def _buffers(number: int) -> Change:
     return change("pipe.init_buffer(rows_in, 4, 8192)", f"pipe.init_buffer(rows_in, {number}, 8192)")
 
+
+_FREED = fault("kernel.queue_freed") | fault("kernel.free_twice")
 
 PAIRS = Check(
     f"{LESSON}.pairs",
@@ -608,15 +668,59 @@ PAIRS = Check(
                 "        rows_in.free_tensor(upper)\n        sums_out",
                 "        rows_in.free_tensor(lower)\n        sums_out",
             ),
-            (fault("kernel.queue_freed") | fault("kernel.free_twice")) & source(r"free_tensor\(lower\)"),
-            what="the new row is freed, and the old one kept.",
-            why="lower is needed in the next turn; upper has been added for the last time.",
-            do="Free upper after the add, then upper = lower.",
+            _FREED & source(r"free_tensor\(lower\)"),
+            what="the new row is freed in the turn that brings it.",
+            why="lower is needed in the next turn; only upper has been added for the last time.",
+            do="Free upper alone after the add, then upper = lower.",
+        ),
+        Misconception(
+            "freed_after_the_change",
+            change(
+                "        rows_in.free_tensor(upper)\n        sums_out",
+                "        upper = lower\n        rows_in.free_tensor(upper)\n        sums_out",
+                "        sums_out.free_tensor(both)\n        upper = lower\n",
+                "        sums_out.free_tensor(both)\n",
+            ),
+            _FREED & source(r"(\n +)upper = lower(\1.*)*\1rows_in\.free_tensor\(upper\)"),
+            what="upper is freed after it became the new row.",
+            why="After upper = lower both names mean the new row; nobody holds the old one any more.",
+            do="Call rows_in.free_tensor(upper) before upper = lower.",
+        ),
+        Misconception(
+            "lower_after_the_loop",
+            change("    rows_in.free_tensor(upper)\n\n\ndef launch", "    rows_in.free_tensor(lower)\n\n\ndef launch"),
+            raises("CodegenError", "lower is not defined"),
+            what="lower is used after the loop.",
+            why="In a kernel a name that is first assigned in a loop ends with the loop, unlike in Python.",
+            do="Free upper after the loop: upper = lower has made it the last row.",
+        ),
+        Misconception(
+            "first_not_taken",
+            change("    rows_in.enque(upper)\n    upper = rows_in.deque(asc.float16)\n", "    rows_in.enque(upper)\n"),
+            _FREED & ~source(r"upper(, lower)? = rows_in\.deque"),
+            what="row 0 is put in line before the loop, and never taken out as upper.",
+            why="deque gives the first in line: in the first turn lower is row 0 too, then always one row early.",
+            do="Call upper = rows_in.deque(asc.float16) before the loop.",
+        ),
+        Misconception(
+            "both_taken_each_turn",
+            change(
+                "    rows_in.enque(upper)\n    upper = rows_in.deque(asc.float16)\n",
+                "    rows_in.enque(upper)\n",
+                "        lower = rows_in.deque(asc.float16)\n",
+                "        upper, lower = rows_in.deque(asc.float16), rows_in.deque(asc.float16)\n",
+                "TPosition.VECIN, 1)",
+                "TPosition.VECIN, 2)",
+            ),
+            fault("kernel.deque_empty") & source(r"upper, lower = \(?rows_in\.deque"),
+            what="each turn takes two tensors out of the queue.",
+            why="Each turn puts only one in; the other row is in your hands since the turn before.",
+            do="Take upper before the loop, and in the loop only lower.",
         ),
         Misconception(
             "not_kept",
             change("        upper = lower\n", ""),
-            fault("kernel.queue_freed") | fault("kernel.free_twice"),
+            _FREED & ~source(r"upper = lower"),
             what="a tensor is used, or freed, after it was given back.",
             why="In the second turn upper is still the tensor of the first one, which is free now.",
             do="End each turn with upper = lower.",

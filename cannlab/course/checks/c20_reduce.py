@@ -77,6 +77,7 @@ def depth(
     rest: Callable[[int], int] = lambda repeats: repeats - 1,
     last_only: bool = False,
     folds: int = 1,
+    zeros: bool = False,
 ) -> int:
     """Through how many additions a number goes at most.
 
@@ -86,13 +87,15 @@ def depth(
         rest: the additions in reduce_sum over so many sums of repeats.
         last_only: only the last step counts.
         folds: what a fold counts.
+        zeros: a repeat counts all its levels, however few numbers are in it.
     """
     size = size or np.dtype(kind).itemsize
     found = 0
     for step in steps:
         joined = {"fold": 2, "pair_reduce_sum": 2, "block_reduce_sum": 32 // size}.get(step, min(numbers, 256 // size))
         found = 0 if last_only else found
-        found += folds if step == "fold" else joined.bit_length() - 1
+        full = 256 // size if zeros and step in ("whole_reduce_sum", "reduce_sum") else joined
+        found += folds if step == "fold" else full.bit_length() - 1
         numbers //= joined
         if step == "reduce_sum":
             found += rest(numbers)
@@ -123,6 +126,10 @@ _BELIEFS: dict[str, Rule] = {
     ),
     "one_long_chain": _chain,
     "one_too_many": lambda kind, numbers, steps: depth(kind, numbers, steps, rest=lambda repeats: repeats),
+    "chain_from_zero": lambda kind, numbers, steps: depth(
+        kind, numbers, steps, rest=lambda repeats: repeats if repeats > 1 else 0
+    ),
+    "zeros_counted": lambda kind, numbers, steps: depth(kind, numbers, steps, zeros=True),
     "last_step_only": lambda kind, numbers, steps: depth(kind, numbers, steps, last_only=True),
     "all_additions": lambda kind, numbers, steps: numbers - 1,
     "folds_are_free": lambda kind, numbers, steps: depth(kind, numbers, steps, folds=0),
@@ -207,6 +214,24 @@ DEPTH = Check(
             "Add r - 1 for r repeats.",
         ),
         _believed(
+            "chain_from_zero",
+            change("found += numbers - 1", "found += numbers if numbers > 1 else 0"),
+            "the chain of the repeats has one addition too many.",
+            "The first sum is where the chain begins; r sums need r - 1 additions.",
+            "Add r - 1 for r repeats.",
+        ),
+        _believed(
+            "zeros_counted",
+            change(
+                "found += joined.bit_length() - 1",
+                "found += (joined if step in ('fold', 'pair_reduce_sum', 'block_reduce_sum') else 256 // size)"
+                ".bit_length() - 1",
+            ),
+            "a repeat that is not full counts all its levels in your answer.",
+            "Eight numbers in a repeat are a tree of three levels; above it only zeros are added.",
+            "Count log2 of the numbers that are left, where they are fewer than a repeat.",
+        ),
+        _believed(
             "last_step_only",
             change("        joined =", "        found = 0\n        joined ="),
             "only the last step counts in your answer.",
@@ -236,8 +261,8 @@ TILE = 2048
 
 
 def draw_tail(rng: Generator, size: int) -> dict[str, Any]:
-    """Negative numbers; large ones where the length is odd."""
-    x = rng.uniform(-9, -1, size) * (1000 if size % 2 else 1)
+    """Negative numbers; large ones where the length is odd, near the end of the type's range for 13 of them."""
+    x = rng.uniform(-9, -1, size) * (1e36 if size == 13 else 1000 if size % 2 else 1)
     return {"x": x.astype(SINGLE), "z": np.zeros(2, SINGLE)}
 
 
@@ -274,7 +299,8 @@ TAIL = Check(
         Misconception(
             "max_from_zero",
             change("-3.4e38", "0.0"),
-            got(lambda result, x, z: result[1] == 0 and np.isclose(result[0], x.sum(dtype=np.float64), rtol=1e-5)),
+            got(lambda result, x, z: result[1] == 0 and np.isclose(result[0], x.sum(dtype=np.float64), rtol=1e-5))
+            & ~fault("kernel.undefined"),
             what="the maximum is 0, though all numbers are negative.",
             why="0 takes part like any other number, and it is the largest one here.",
             do="Fill largest with the smallest number there is: -3.4e38.",
@@ -451,6 +477,19 @@ NORM = Check(
             do="Multiply each tile by itself before you add it.",
         ),
         Misconception(
+            "lanes_squared_at_the_end",
+            change(
+                "        asc.mul(wide, wide, wide, count=2048)\n",
+                "",
+                "    c = out_z.alloc",
+                "    asc.mul(running, running, running, count=2048)\n    c = out_z.alloc",
+            ),
+            gives(lambda x, z: _one((x.reshape(-1, TILE).sum(axis=0, dtype=np.float64) ** 2).sum()), _ALIKE),
+            what="the running sums are squared, not the numbers.",
+            why="(a + b)² is not a² + b². With one tile it makes no difference, with more it does.",
+            do="Multiply each tile by itself before you add it.",
+        ),
+        Misconception(
             "rooted",
             change("    out_z.enque(c)", "    asc.sqrt(c, c, count=1)\n    out_z.enque(c)"),
             gives(lambda x, z: _one(np.sqrt(_squares(x).sum())), _ALIKE),
@@ -503,6 +542,14 @@ def _log_softmax(x: Array, z: Array) -> Array:
     return found
 
 
+def _unshifted_sum(result: Array, x: Array, z: Array) -> bool:
+    """x - m - ln(Σ exp(x)), where exp(x) stays in the range of the type."""
+    wide, top, total = _rows(x)
+    small = np.abs(top[:, 0]) < 80
+    wrong = wide - 2 * top - np.log(total)
+    return bool(small.any()) and bool(np.isclose(result[small], wrong[small], rtol=1e-4, atol=1e-3).all())
+
+
 _SCORES = allclose(rtol=1e-5, atol=2e-5)
 _SCORES_ALIKE = allclose(rtol=1e-5, atol=2e-5, dtype=False)
 _FINITE = "Subtract the largest score of the row before exp: then every exponential lies between 0 and 1."
@@ -552,6 +599,29 @@ LOG_SOFTMAX = Check(
             what="the maximum is missing in the result.",
             why="ln(Σ exp(x - m)) belongs to the shifted scores x - m, not to x.",
             do="Subtract the logarithm from c, which holds x - m.",
+        ),
+        Misconception(
+            "spread_once",
+            change(
+                "        asc.ln(one, one, count=8)\n"
+                "        asc.brcb(each, one, 1, asc.BrcbRepeatParams(1, 8))  # mutate: skip there is one repeat only\n",
+                "        asc.ln(one, one, count=8)\n",
+            ),
+            gives(lambda x, z: _rows(x)[0] - 2 * _rows(x)[1], _SCORES_ALIKE),
+            what="the maximum is subtracted twice, the logarithm never.",
+            why="The blocks of each still hold the maxima: brcb copies, it does not follow later changes of one.",
+            do="Call brcb again after ln.",
+        ),
+        Misconception(
+            "unshifted_sum",
+            change(
+                "        in_x.free_tensor(a)\n        asc.exp(b, c, count=512)\n",
+                "        asc.exp(b, a, count=512)\n        in_x.free_tensor(a)\n",
+            ),
+            got(_unshifted_sum),
+            what="the sum is that of exp(x), not of exp(x - m).",
+            why="The shifted scores are in c; a still holds x, and exp(x) overflows for large scores.",
+            do="Take exp of c.",
         ),
         Misconception(
             "no_logarithm",
@@ -770,12 +840,14 @@ COLUMNS = Check(
 
 
 def draw_rows(rng: Generator, size: int) -> dict[str, Any]:
-    """Rows around numbers far from 0 and near it, and two of equal numbers."""
+    """Rows around numbers far from 0 and near it, one whose variance is below 1e-5, and two of equal numbers."""
     rows = 8 * size
-    centre = rng.permutation(np.linspace(-3000, 3000, rows))
-    centre[rng.permutation(rows)[: rows // 4]] = 0.5
-    x = rng.standard_normal((rows, 256)) * rng.uniform(0.5, 3, rows)[:, None] + centre[:, None]
-    x[[int(rng.integers(rows)), -1]] = 7
+    order = rng.permutation(rows - 1)
+    centre, width = rng.permutation(np.linspace(-3000, 3000, rows)), rng.uniform(0.5, 3, rows)
+    centre[order[2 : 2 + rows // 4]] = 0.5
+    centre[order[1]], width[order[1]] = 0, 1e-3
+    x = rng.standard_normal((rows, 256)) * width[:, None] + centre[:, None]
+    x[[order[0], -1]] = 7
     return {
         "x": x.astype(SINGLE),
         "gamma": rng.uniform(0.5, 2, 256).astype(SINGLE),
@@ -793,6 +865,8 @@ def layer_norm(
     epsilon: float = 1e-5,
     root: bool = True,
     count: int = 256,
+    parts: int = 256,
+    of_x: bool = False,
 ) -> Array:
     """Layer norm of each row, or what comes of a mistake in it.
 
@@ -800,10 +874,12 @@ def layer_norm(
         centred: False if the mean is not subtracted.
         root: False if it is divided by the variance.
         count: what the sum of the squares is divided by.
+        parts: what the sum of the row is divided by.
+        of_x: True if the squares are those of x, not of what is left without the mean.
     """
     wide = x.astype(np.float64)
-    middle = wide - wide.mean(axis=1, keepdims=True) * centred
-    scale = (middle**2).sum(axis=1, keepdims=True) / count + epsilon
+    middle = wide - wide.sum(axis=1, keepdims=True) / parts * centred
+    scale = ((wide if of_x else middle) ** 2).sum(axis=1, keepdims=True) / count + epsilon
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Array = (middle / (np.sqrt(scale) if root else scale) * gamma + beta).astype(SINGLE)
     return found
@@ -891,7 +967,7 @@ LAYER_NORM = Check(
             "epsilon_behind_the_root",
             change(
                 "        asc.adds(eight, eight, 1e-5, count=8)\n        asc.sqrt(eight, eight, count=8)\n",
-                "        asc.sqrt(eight, eight, count=8)\n        asc.adds(eight, eight, 1e-1, count=8)\n",
+                "        asc.sqrt(eight, eight, count=8)\n        asc.adds(eight, eight, 1e-5, count=8)\n",
             ),
             source(r"asc\.sqrt\(eight[\s\S]*asc\.adds\(eight"),
             what="something is added to the root, not to the variance.",
@@ -926,6 +1002,39 @@ LAYER_NORM = Check(
             do="Multiply the second sums by 1 / 256, too.",
         ),
         Misconception(
+            "sum_for_first_mean",
+            change(
+                "        row_sums(eight, work, a)\n        asc.muls(eight, eight, 1 / 256, count=8)\n",
+                "        row_sums(eight, work, a)\n",
+            ),
+            _normed(parts=1),
+            what="the sum of the row is subtracted, not its mean.",
+            why="row_sums gives sums; the mean is the 256th part.",
+            do="Multiply the first sums by 1 / 256, before brcb.",
+        ),
+        Misconception(
+            "unbiased",
+            change(
+                "row_sums(eight, work, s)\n        asc.muls(eight, eight, 1 / 256",
+                "row_sums(eight, work, s)\n        asc.muls(eight, eight, 1 / 255",
+            ),
+            _normed(count=255),
+            what="the squares are divided by 255.",
+            why="torch.var does that unless told otherwise; layer norm takes the mean of the squares.",
+            do="Multiply by 1 / 256.",
+        ),
+        Misconception(
+            "squares_of_x",
+            change(
+                "        in_x.free_tensor(a)\n        asc.mul(s, c, c, count=2048)\n",
+                "        asc.mul(s, a, a, count=2048)\n        in_x.free_tensor(a)\n",
+            ),
+            _normed(of_x=True),
+            what="the squares are those of x, not of x - mean.",
+            why="The mean of x² is the variance only if the mean is 0.",
+            do="Square c, after the mean was subtracted.",
+        ),
+        Misconception(
             "first_row_for_all",
             change("asc.BinaryRepeatParams(1, 1, 0, 32, 32, 1)", "asc.BinaryRepeatParams(1, 1, 0, 32, 32, 0)"),
             source(r"BinaryRepeatParams\(1, 1, 0, 32, 32, 0\)"),
@@ -948,6 +1057,16 @@ LAYER_NORM = Check(
             what="every quarter gets the first quarter of gamma.",
             why="g stays at its beginning while c goes on.",
             do="Write g[at:].",
+        ),
+        Misconception(
+            "first_quarter_of_both",
+            change("c[at:], g[at:]", "c[at:], g", "c[at:], b[at:]", "c[at:], b"),
+            gives(
+                lambda x, gamma, beta, z: layer_norm(x, np.tile(gamma[:64], 4), np.tile(beta[:64], 4)), _NORMED_ALIKE
+            ),
+            what="every quarter gets the first quarter of gamma and beta.",
+            why="g and b stay at their beginning while c goes on.",
+            do="Write g[at:] and b[at:].",
         ),
         Misconception(
             "beta_before_gamma",

@@ -457,6 +457,10 @@ class Launch:
         """May turns of a loop be repeated? Where the order is judged later."""
         return self._later
 
+    def block_over(self) -> None:
+        """The running block issues nothing more: what has to be told at its end."""
+        self._end_block(len(self.trace.starts))
+
     def took_over(self, count: int) -> None:
         """So many blocks more went like those before them: the last of them is the running one."""
         first = self.unit.number + 1
