@@ -94,7 +94,7 @@ def carried(x: asc.GlobalAddress, z: asc.GlobalAddress, turns: int, late: int, m
     for i in range(turns):
         if mode == 0:
             copy_tile(z_gm[i * TILE :], x_gm[before * TILE :], queue)
-            before = i
+            before = i + 0
         if mode == 1:
             copy_tile(z_gm[i * TILE :], x_gm[ping * TILE :], queue)
             ping = 1 - ping

@@ -43,7 +43,7 @@ def add(x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress, length
 
 BASE_M, BASE_N = 128, 256
 """A base tile of the result fills L0C."""
-BASE_K, DEEP = 64, 256
+BASE_K, DEEP = 64, 128
 """k of an mmad, and of what lies in L1 at once."""
 SIDE, ACROSS, DOWN = 8192, 3, 8
 """The blocks stand in a grid: 8 strips of 1,024 rows, and 11, 11 and 10 base tiles of columns."""
@@ -146,7 +146,7 @@ def matmul_512(x: asc.GlobalAddress, y: asc.GlobalAddress, z: asc.GlobalAddress)
     for free in asc.static_range(2):
         asc.set_flag(asc.HardEvent.MTE1_MTE2, free)
         asc.set_flag(asc.HardEvent.M_MTE1, free)
-    base_tile(c, x_gm, y_gm, 128, 128, 128, 512, 256)
+    base_tile(c, x_gm, y_gm, 128, 128, 64, 512, 128)
     asc.set_flag(asc.HardEvent.M_FIX, 0)
     asc.wait_flag(asc.HardEvent.M_FIX, 0)
     asc.fixpipe(z_gm, c, asc.FixpipeParamsV220(128, 128, 128, 512))

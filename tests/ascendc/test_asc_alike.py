@@ -117,8 +117,9 @@ def test_most_turns_and_blocks_are_repeated():
     # One block is run by the kernel's code, but for the turns 6 and 7 of its 8: after the first one two periods of two.
     assert repeated == len(found.trace) - (len(found.trace) // 8 - 2 * 16)
     found, repeated = both(None, kernels.straight, 1, X, space(), 60, 2, 0, 1)
+    # A tile takes ten instructions.
     assert repeated == (60 - 5) // 2 * 2 * 10
-    # A tile takes ten instructions. In turn 25 a branch goes the other way; with turn 31 it begins again.
+    # In turn 25 a branch goes the other way; with turn 31, after three more periods, it begins again.
     _, repeated = both(None, kernels.carried, 1, X, space(), 40, 25, 3)
     assert repeated == ((25 - 5) // 2 + (40 - 31) // 2) * 2 * 10
 

@@ -403,6 +403,12 @@ def test_8_bit_columns_cannot_be_transposed():
     assert fault.value.diagnosis.rule == "kernel.dtype"
 
 
+def test_channels_have_8_bits_in_the_front_end():
+    assert asc.LoadData3DParamsV2(channel_size=255).channel_size == 255
+    with pytest.raises(TypeError, match="channel_size=256 of LoadData3DParamsV2 does not fit uint8"):
+        asc.LoadData3DParamsV2([0, 0, 0, 0], 1, 64, 256)
+
+
 @pytest.mark.parametrize("mode", [0, 1])
 def test_repeats_go_on_along_rows_or_columns(mode):
     image = np.arange(4 * 8 * 8 * 16).reshape(4, 8, 8, 16).astype(np.float16) % 97

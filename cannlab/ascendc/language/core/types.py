@@ -337,7 +337,11 @@ class LoadData3DParamsV1:
 
 @dataclass
 class LoadData3DParamsV2:
-    """Image to columns. pad_list: left, right, top, bottom; the rest in pixels and elements."""
+    """Image to columns. pad_list: left, right, top, bottom; the rest in pixels and elements.
+
+    Raises:
+        TypeError: a channel_size above 255, for which pyasc 1.1.1 has 8 bits.
+    """
 
     pad_list: Any = (0, 0, 0, 0)
     l1_h: Int = 1
@@ -358,6 +362,13 @@ class LoadData3DParamsV2:
     filter_size_w: Any = False
     filter_size_h: Any = False
     f_matrix_ctrl: Any = False
+
+    def __post_init__(self) -> None:
+        if type(self.channel_size) is int and not 0 <= self.channel_size <= 255:
+            raise TypeError(
+                f"incompatible function arguments: channel_size={self.channel_size} of LoadData3DParamsV2 does not fit "
+                "uint8 (0 to 255)"
+            )
 
 
 @dataclass
