@@ -21,6 +21,7 @@ VERSION = "1.1.1"
 SELF = {"test_asc_official.py"}
 WHERE_OURS_REFUSES = {
     "k_backwards": "a loop with a negative step lowers there, and never runs",
+    "bare_counter_carried": "brings the process down there",
     "swapped_queue_arguments": "becomes a queue of depth 9 on A1 there",
 }
 """Kernels that the official front end takes and this one refuses on purpose."""

@@ -370,6 +370,14 @@ class Kernels:
         a = asc.LocalTensor("float32", VECIN, 0, 64)
         asc.exp(a, a, count=64)
 
+    @staticmethod
+    @asc.jit
+    def bare_counter_carried(z: G, n: int, f: float):
+        before = asc.number(0, asc.int32)
+        for i in asc.range(n):
+            touch(z, before)
+            before = i
+
 
 KERNELS = {name: value.__func__ for name, value in vars(Kernels).items() if isinstance(value, staticmethod)}
 

@@ -82,10 +82,11 @@ UNKNOWN = Unknown()
 
 @dataclass
 class Block:
-    """A runtime ``if`` or loop being visited: the names from outside, and what they were."""
+    """A runtime ``if`` or loop being visited: the names from outside, what they were, and the loop's counter."""
 
     kind: str
     outer: dict[str, Value]
+    counter: str = ""
 
 
 @dataclass
@@ -189,7 +190,20 @@ class FunctionVisitor:
     def _do_Assign(self, node: ast.Assign) -> None:
         if len(node.targets) > 1:
             raise self._refuse(node, "Multiple targets are not supported in Assign")
+        self._carried(node)
         self._store(node.targets[0], self._value(node.value))
+
+    def _carried(self, node: ast.Assign) -> None:
+        """A loop's counter itself becomes what a name from before the loop is in the next turn: pyasc 1.1.1 dies."""
+        target, value = node.targets[0], node.value
+        if not isinstance(target, ast.Name) or not isinstance(value, ast.Name):
+            return
+        if any(block.counter == value.id and target.id in block.outer for block in self._scope.blocks):
+            raise self._refuse(
+                node,
+                f"'{target.id}' takes the loop counter '{value.id}' itself into the next turn, which pyasc's compiler "
+                f"does not survive: write {target.id} = {value.id} + 0",
+            )
 
     def _do_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -322,7 +336,7 @@ class FunctionVisitor:
 
     def _runtime_loop(self, body: list[ast.stmt], variable: str | None, kind: Value, name: str) -> None:
         before = dict(self._scope.names)
-        self._scope.blocks.append(Block(name, before))
+        self._scope.blocks.append(Block(name, before, variable or ""))
         if variable is not None:
             self._scope.names[variable] = kind
         self._body(body)
