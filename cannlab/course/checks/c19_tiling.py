@@ -830,7 +830,7 @@ CROP = Check(
             source(r"count=padded\)") & fault("kernel.undefined"),
             what="only the first row of each tile is computed.",
             why="A tile now has up to 16 rows of padded elements.",
-            do="Compute here * padded elements.",
+            do="Compute padded elements for each row that was copied.",
         ),
         Misconception(
             "always_sixteen_rows",
@@ -848,8 +848,8 @@ CROP = Check(
             change("count=here * padded", "count=here * columns"),
             source(r"count=\w+ \* columns"),
             what="the last rows are not all computed.",
-            why="In the UB a row takes padded elements; here * columns ends too early.",
-            do="Compute here * padded elements.",
+            why="In the UB a row takes padded elements; rows times columns ends too early.",
+            do="Compute padded elements for each row that was copied.",
         ),
         Misconception(
             "buffer_too_small",
