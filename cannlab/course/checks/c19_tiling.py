@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from cannlab.course.spec import (
     unmet,
 )
 from cannlab.course.spec.requirements import Requirement
+from cannlab.machine.core.opcodes import ROWS
+from cannlab.machine.core.pipes import Pipe
 
 Array = NDArray[Any]
 LESSON = "19_tiling"
@@ -63,34 +66,23 @@ def _shared(shape: dict[str, int]) -> dict[str, int]:
     return _shares(shape, up(-(-shape["length"] // shape["cores"]), 16))
 
 
-def _rounded_down(shape: dict[str, int]) -> dict[str, int]:
-    each = shape["length"] // shape["cores"] // 16 * 16
-    last = shape["length"] - (shape["cores"] - 1) * each
-    return _shares(shape, each) | {"used": shape["cores"], "last": last}
+def _drawn(rng: Generator, kind: str) -> dict[str, int]:
+    cores, tile = int(rng.choice([20, 24, 40, 48])), int(rng.choice([32, 64]))
+    if kind == "even":
+        length = cores * 16 * int(rng.choice([5, 7, 9, 11]))
+    elif kind == "short":
+        length = int(rng.integers(3, 12)) * 16 + int(rng.integers(1, 16))
+    else:
+        length = int(rng.integers(700, 4000))
+    return {"length": length, "cores": cores, "tile": tile}
 
 
-def _elements(shape: dict[str, int]) -> dict[str, int]:
-    """32 bytes taken for 32 halves."""
-    found = _shares(shape, up(-(-shape["length"] // shape["cores"]), 32))
-    return found | {"lost": shape["length"] % 32}
-
-
-def _everybody(shape: dict[str, int]) -> dict[str, int]:
-    right = _shared(shape)
-    last = shape["length"] - (shape["cores"] - 1) * right["each"]
-    return right | {"used": shape["cores"], "last": max(last, 0)}
-
-
-def draw_predict(rng: Generator, size: None) -> dict[str, Any]:
-    """A vector for which every shortcut gives other numbers."""
+def draw_predict(rng: Generator, kind: str) -> dict[str, Any]:
+    """Uneven: every shortcut gives other numbers. Even: nothing is left over. Short: less than a block for a core."""
     while True:
-        shape = {
-            "length": int(rng.integers(700, 4000)),
-            "cores": int(rng.choice([20, 24, 40, 48])),
-            "tile": int(rng.choice([32, 64])),
-        }
+        shape = _drawn(rng, kind)
         right = _shared(shape)
-        if (
+        if kind != "uneven" or (
             right["used"] < shape["cores"]
             and right["each"] % 32
             and right["each"] > shape["tile"]
@@ -103,17 +95,51 @@ def draw_predict(rng: Generator, size: None) -> dict[str, Any]:
             return {"shape": shape}
 
 
+def _numbers(attempt: Attempt) -> list[tuple[dict[str, int], dict[str, Any]]]:
+    """The shape and the answers of every case that left a dictionary."""
+    return [(case.inputs["shape"], case.got) for case in attempt.cases if isinstance(case.got, dict)]
+
+
+def _number(name: str, wrong: Callable[[dict[str, int]], int]) -> Sign:
+    """This number is what the wrong formula gives for every vector, whatever the others are."""
+
+    def ask(attempt: Attempt) -> bool:
+        found = [(shape, got.get(name)) for shape, got in _numbers(attempt)]
+        return (
+            bool(found)
+            and all(number == wrong(shape) for shape, number in found)
+            and any(number != _shared(shape)[name] for shape, number in found)
+        )
+
+    return sign(ask)
+
+
+def _fixed(attempt: Attempt) -> bool:
+    """The same numbers for every vector."""
+    found = [got for _, got in _numbers(attempt)]
+    return len(found) > 1 and all(got == found[0] for got in found)
+
+
 PREDICT = Check(
     f"{LESSON}.predict",
     run=read("answers"),
     draw=draw_predict,
+    sizes=("uneven", "even", "short", "uneven"),
     reference=_shared,
     must=(how_many_right("numbers are"),),
     misconceptions=(
         Misconception(
+            "numbers_of_one_vector",
+            'answers = {"each": 80, "used": 43, "last": 54, "tiles": 2, "lost": 6}',
+            sign(_fixed),
+            what="the same five numbers come out for every vector.",
+            why="A plan is a rule: the host must make it for each length anew.",
+            do="Write the way to your numbers as expressions of length, cores and tile.",
+        ),
+        Misconception(
             "no_blocks",
             change("-(-length // cores // 16) * 16", "-(-length // cores)"),
-            gives(lambda shape: _shares(shape, -(-shape["length"] // shape["cores"]))),
+            _number("each", lambda shape: -(-shape["length"] // shape["cores"])),
             what="the parts are no whole blocks.",
             why="Every part but the last is rounded up to 32 bytes, which are 16 halves.",
             do="Round each up to the next multiple of 16, then compute the rest anew.",
@@ -121,7 +147,7 @@ PREDICT = Check(
         Misconception(
             "elements_for_bytes",
             change("// 16) * 16", "// 32) * 32", "length % 16", "length % 32"),
-            gives(_elements),
+            _number("each", lambda shape: up(-(-shape["length"] // shape["cores"]), 32)),
             what="a block has 32 elements with you.",
             why="A block has 32 bytes, and a half has two.",
             do="Compute with blocks of 16 halves.",
@@ -134,9 +160,9 @@ PREDICT = Check(
                 "used = -(-length // each)",
                 "used = cores",
             ),
-            gives(_rounded_down),
-            what="the parts are rounded down, and the last core gets the rest.",
-            why="Then the last core has more than all others, and everybody waits for it.",
+            _number("each", lambda shape: shape["length"] // shape["cores"] // 16 * 16) | raises("ZeroDivisionError"),
+            what="the parts are rounded down.",
+            why="Then the last core has more than all others; of a short vector it has everything.",
             do="Round up: the last core gets less, and some cores nothing.",
         ),
         Misconception(
@@ -147,7 +173,7 @@ PREDICT = Check(
                 "length - (used - 1) * each",
                 "max(length - (used - 1) * each, 0)",
             ),
-            gives(_everybody),
+            _number("used", lambda shape: shape["cores"]),
             what="all cores have work, you say.",
             why="Because each part is rounded up, the vector is used up before the last cores' turn.",
             do="Divide the length by each, rounded up.",
@@ -155,7 +181,7 @@ PREDICT = Check(
         Misconception(
             "whole_tiles_only",
             change("-(-each // tile)", "each // tile"),
-            gives(lambda shape: _shared(shape) | {"tiles": _shared(shape)["each"] // shape["tile"]}),
+            _number("tiles", lambda shape: _shared(shape)["each"] // shape["tile"]),
             what="the last, shorter tile of core 0 is not counted.",
             why="What is left after the whole tiles is a tile too.",
             do="Round each / tile up.",
@@ -163,17 +189,33 @@ PREDICT = Check(
         Misconception(
             "whole_tail_lost",
             change('"lost": length % 16', '"lost": (length - (used - 1) * each) % tile'),
-            gives(lambda shape: _shared(shape) | {"lost": _shared(shape)["last"] % shape["tile"]}),
+            _number("lost", lambda shape: _shared(shape)["last"] % shape["tile"]),
             what="you lose the whole last tile.",
             why="data_copy moves all its whole blocks of 32 bytes; only what is behind them stays.",
             do="Take what is left of a division by 16.",
         ),
         Misconception(
+            "rest_in_elements",
+            change("length % 16", "length % 32"),
+            _number("lost", lambda shape: shape["length"] % 32),
+            what="data_copy moves 32 elements at a time with you.",
+            why="It moves blocks of 32 bytes, and a half has two.",
+            do="Take what is left of a division by 16.",
+        ),
+        Misconception(
             "last_like_the_others",
             change('"last": length - (used - 1) * each', '"last": each'),
-            gives(lambda shape: _shared(shape) | {"last": _shared(shape)["each"]}),
+            _number("last", lambda shape: _shared(shape)["each"]),
             what="the last core gets as much as the others, you say.",
             why="Together they would have more than the vector.",
+            do="Subtract what the cores before it have from the length.",
+        ),
+        Misconception(
+            "rest_of_a_division",
+            change('"last": length - (used - 1) * each', '"last": length % each'),
+            _number("last", lambda shape: shape["length"] % _shared(shape)["each"]),
+            what="the last core has nothing if the vector can be divided evenly.",
+            why="Then nothing is left over, and the last core has a whole part.",
             do="Subtract what the cores before it have from the length.",
         ),
     ),
@@ -203,11 +245,38 @@ def own_bytes_only() -> Requirement:
     )
 
 
+def _moved(case: CaseRun, pipe: Pipe) -> list[int]:
+    """Bytes that each block's copies on this pipe move, least first."""
+    assert case.kernel is not None
+    found = [0] * case.kernel.blocks
+    for entry in case.kernel.trace:
+        if ROWS[entry.op].name in ("data_copy", "data_copy_pad") and entry.pipe == pipe:
+            found[entry.core] += entry.immediates[0] * entry.immediates[1]
+    return sorted(found)
+
+
 # -- 2 tail ------------------------------------------------------------------------------------------
 
 
 def draw_tail(rng: Generator, size: int) -> dict[str, Any]:
     return {"x": rng.standard_normal(size).astype(np.float32) - np.float32(0.25), "z": np.zeros(size, np.float32)}
+
+
+def two_copies_a_tile() -> Requirement:
+    """A copy in and a copy out for every 256 elements, the last ones too."""
+
+    def holds(case: CaseRun) -> bool:
+        assert case.kernel is not None
+        counts = case.kernel.counts()
+        return bool(counts["data_copy_pad"] + counts["data_copy"] == 2 * -(-case.inputs["x"].size // 256))
+
+    return require(
+        "two_copies_a_tile",
+        holds,
+        holds="a copy in and a copy out for every tile of 256",
+        fails="the number of copies is not two for every tile of 256",
+        do="Leave tile, start and the step of the loop as they were; let size follow count.",
+    )
 
 
 _IN = "asc.data_copy_pad(a, x_gm[start:], size, asc.DataCopyPadExtParams(asc.float32))"
@@ -222,7 +291,7 @@ TAIL = Check(
     sizes=(1, 7, 8, 256, 257, 1001),
     reference=lambda x, z: np.abs(x),
     compare=exact(),
-    must=(kernel_blocks(1, 1), own_bytes_only()),
+    must=(kernel_blocks(1, 1), own_bytes_only(), two_copies_a_tile()),
     misconceptions=(
         Misconception(
             "elements_for_bytes",
@@ -295,6 +364,14 @@ TAIL = Check(
             why="The last tile has only count elements; behind them x and z end.",
             do="Compute the size from count, inside the loop.",
         ),
+        Misconception(
+            "tiles_overlap",
+            change("asc.range(0, length, tile)", "asc.range(0, length, tile - 1)"),
+            unmet("two_copies_a_tile") & ~source(r"absolute\[1\]\(x, z, x\.size, (?!256\))"),
+            what="all is right, with more or other copies than tiles.",
+            why="The next tile begins where this one ends, a whole tile further; the tail is the last, shorter tile.",
+            do="Let the loop run from 0 to length in steps of tile, with one copy in and one copy out.",
+        ),
     ),
 )
 
@@ -336,12 +413,29 @@ def _parts(test: Any) -> Sign:
     )
 
 
+def whole_numbers() -> Requirement:
+    """All three numbers are integers."""
+    return require(
+        "whole_numbers",
+        lambda case: all(isinstance(number, (int, np.integer)) for number in case.got),
+        holds="the three numbers are integers",
+        fails="one of the three numbers is no integer",
+        do="Divide with //: a kernel takes whole numbers of cores and elements.",
+    )
+
+
+def _floats(attempt: Attempt) -> bool:
+    """Right but for the type of a number."""
+    return all(isinstance(case.got, (tuple, list)) and case.difference is None for case in attempt.cases)
+
+
 PLAN = Check(
     f"{LESSON}.plan",
     run=call("plan"),
     draw=draw_plan,
     sizes=(
         (1, 8, 2, 2),
+        (9, 8, 2, 1),
         (1000, 48, 3, 2),
         (20000, 8, 2, 2),
         (20001, 8, 3, 4),
@@ -351,7 +445,16 @@ PLAN = Check(
         (777_777, 1, 7, 2),
     ),
     reference=_plan,
+    must=(whole_numbers(),),
     misconceptions=(
+        Misconception(
+            "true_division",
+            change("188416 // (queues", "188416 / (queues"),
+            unmet("whole_numbers") & sign(_floats),
+            what="a number is right, but a float.",
+            why="/ gives a float even if nothing is left over, and // passes it on; a kernel takes whole numbers.",
+            do="Divide with // everywhere.",
+        ),
         Misconception(
             "block_of_16",
             change("block = 32 // itemsize", "block = 16"),
@@ -382,7 +485,7 @@ PLAN = Check(
                 "each = -(-length // (cores * block)) * block",
                 "each = max(block, length // (cores * block) * block)",
             ),
-            _parts(lambda used, each, right, inputs: each < right[1]),
+            _parts(lambda used, each, right, inputs: each < right[1]) | raises("ZeroDivisionError"),
             what="each is rounded down.",
             why="Then the cores together have less than the vector, or one more core than there is would be needed.",
             do="Round up: -(-length // (cores * block)) * block.",
@@ -460,11 +563,33 @@ def cores_with_work(most: int) -> Requirement:
     )
 
 
+def even_parts(most: int) -> Requirement:
+    """Every core copies in and out its own part, each element once."""
+
+    def holds(case: CaseRun) -> bool:
+        size = case.inputs["x"].size
+        used, each, _ = _plan(size, most, 2, 2)
+        parts = sorted([each * 2] * (used - 1) + [(size - (used - 1) * each) * 2])
+        return _moved(case, Pipe.MTE2) == _moved(case, Pipe.MTE3) == parts
+
+    return require(
+        "even_parts",
+        holds,
+        holds="every core copies its part once",
+        fails="the cores do not copy just their even parts",
+        do="Let each be length / 8, rounded up to 16 halves, and the tiles of a core lie one behind the other.",
+    )
+
+
 def _rest_zero(result: Array, x: Array, z: Array) -> bool:
     """Right up to some place, and zero behind it."""
     right = np.maximum(x, 0)
     wrong = np.flatnonzero(result != right)
     return bool(wrong.size and (result[wrong[0] :] == 0).all())
+
+
+def _all_right(attempt: Attempt) -> bool:
+    return all(case.difference is None for case in attempt.cases)
 
 
 def _eighths(attempt: Attempt) -> bool:
@@ -478,10 +603,10 @@ ANY_LENGTH = Check(
     f"{LESSON}.any_length",
     run=kernel("launch", out="z"),
     draw=draw_halves,
-    sizes=(1, 16, 257, 16384, 65_003),
+    sizes=(1, 16, 257, 16384, 190_003),
     reference=lambda x, z: np.maximum(x, 0),
     compare=exact(),
-    must=(cores_with_work(8), own_bytes_only()),
+    must=(cores_with_work(8), even_parts(8), own_bytes_only()),
     cost=Cost(1.3),
     misconceptions=(
         Misconception(
@@ -549,6 +674,19 @@ ANY_LENGTH = Check(
             do="Round up, on the host and in the kernel, and cut what is too long.",
         ),
         Misconception(
+            "one_tile_a_core",
+            change("each, 2048)", "each, each)"),
+            fault="kernel.ub_overflow",
+        ),
+        Misconception(
+            "tiles_overlap",
+            change("asc.range(begin, end, tile)", "asc.range(begin, end, tile - 1)"),
+            unmet("even_parts") & ~unmet("cores_with_work") & sign(_all_right),
+            what="some elements are copied more than once.",
+            why="The next tile begins where this one ends, a whole tile further; the next part where this one ends.",
+            do="Let the loop go from begin to end in steps of tile, and each be length / 8, rounded up to 16 halves.",
+        ),
+        Misconception(
             "tiny_tiles",
             change("each, 2048)", "each, 64)"),
             slow() & source(r", (16|32|48|64|96|128|256)\)"),
@@ -610,6 +748,13 @@ def _from(x: Array, z: Array, first: int, step: int) -> Array:
     return np.stack([2 * flat[first + row * step :][:columns] for row in range(rows)])
 
 
+def _without_gaps(x: Array, z: Array, top: int, left: int) -> Array:
+    """The rows of each 16 taken one behind the other."""
+    first, width, columns = top * x.shape[1] + left, x.shape[1], z.shape[1]
+    groups = [_from(x, z[row : row + 16], first + row * width, columns) for row in range(0, z.shape[0], 16)]
+    return np.concatenate(groups)
+
+
 CROP = Check(
     f"{LESSON}.crop",
     run=kernel("launch", out="z"),
@@ -639,9 +784,7 @@ CROP = Check(
         Misconception(
             "no_gap",
             change("(width - columns) * 4", "0"),
-            source(
-                r"DataCopyExtParams\(here, columns \* 4, 0, 0\)[\s\S]*DataCopyExtParams\(here, columns \* 4, 0, 0\)"
-            ),
+            _crop_gives(_without_gaps),
             what="the rows of the window are read without a gap.",
             why="In the matrix, a row of the window is followed by the rest of the matrix's row.",
             do="Give the copy in a source gap of (width - columns) * 4 bytes.",
@@ -653,18 +796,60 @@ CROP = Check(
                 "z_gm[row * columns :], c, asc.DataCopyExtParams(here, columns * 4, (padded - columns) // 8, "
                 "(padded - columns) * 4)",
             ),
-            source(r"DataCopyExtParams\(here, columns \* 4, .*\(padded - columns\) \* 4\)"),
+            source(r"DataCopyExtParams\(\w+, columns \* 4, .*, \(padded - columns\) \* 4\)"),
             what="there are gaps between the rows of z.",
             why="The filler stands in the UB only; in z the rows lie one behind the other.",
             do="Copy out with both gaps 0: in the UB each block begins at 32 bytes by itself.",
         ),
         Misconception(
+            "filler_as_gap",
+            change(
+                "z_gm[row * columns :], c, asc.DataCopyExtParams(here, columns * 4, 0, 0)",
+                "z_gm[row * columns :], c, asc.DataCopyExtParams(here, columns * 4, (padded - columns) * 4, 0)",
+            ),
+            source(r"DataCopyExtParams\(\w+, columns \* 4, .*padded - columns"),
+            what="the filler is given as a gap.",
+            why="In the UB a gap counts whole blocks of 32 bytes behind the filler; the filler is skipped by itself.",
+            do="Let both gaps of the copy out be 0.",
+        ),
+        Misconception(
+            "same_gaps_both_ways",
+            change(
+                "z_gm[row * columns :], c, asc.DataCopyExtParams(here, columns * 4, 0, 0)",
+                "z_gm[row * columns :], c, part",
+            ),
+            source(r"data_copy_pad\(a, .*, (\w+), asc\.DataCopyPad[\s\S]*data_copy_pad\(z_gm.*, \1\)")
+            & fault("kernel.tensor_range"),
+            what="the copy out has the gap of the copy in.",
+            why="A source gap is in x on the way in, in bytes; on the way out it is in the UB, in 32-byte blocks.",
+            do="Give the copy out a structure of its own, with both gaps 0.",
+        ),
+        Misconception(
+            "one_row_computed",
+            change("count=here * padded", "count=padded"),
+            source(r"count=padded\)") & fault("kernel.undefined"),
+            what="only the first row of each tile is computed.",
+            why="A tile now has up to 16 rows of padded elements.",
+            do="Compute padded elements for each row that was copied.",
+        ),
+        Misconception(
+            "always_sixteen_rows",
+            change(
+                "if here > 16:  # mutate: skip the same when equal\n            here = asc.number(16, asc.int32)",
+                "here = 16",
+            ),
+            fault("kernel.gm_range") | warned("kernel.gm_spare"),
+            what="the last copy takes 16 rows, also if fewer are left.",
+            why="Behind the last row x and z end.",
+            do="Take rows - row, and cut it to 16.",
+        ),
+        Misconception(
             "count_without_filler",
             change("count=here * padded", "count=here * columns"),
-            source(r"count=here \* columns"),
+            source(r"count=\w+ \* columns"),
             what="the last rows are not all computed.",
-            why="In the UB a row takes padded elements; here * columns ends too early.",
-            do="Compute here * padded elements.",
+            why="In the UB a row takes padded elements; rows times columns ends too early.",
+            do="Compute padded elements for each row that was copied.",
         ),
         Misconception(
             "buffer_too_small",
@@ -700,8 +885,8 @@ CROP = Check(
             change("here = asc.number(16, asc.int32)", "here = 16"),
             raises("UnsupportedSyntaxError", "re-assigned"),
             what="a number of the compiler is assigned to a number of the kernel.",
-            why="here is computed while the kernel runs; 16 is known before. One name cannot be both.",
-            do="Write asc.number(16, asc.int32), or pass 16 to the kernel as an argument.",
+            why="The rows that are left are computed while the kernel runs; 16 is known before. No name can be both.",
+            do="Pass 16 to the kernel as an argument, as tile was in exercise 2, or write asc.number(16, asc.int32).",
         ),
     ),
 )
