@@ -124,6 +124,9 @@ def carried(x: asc.GlobalAddress, z: asc.GlobalAddress, turns: int, late: int, m
             copy_tile(z_gm[i * TILE :], x_gm[i * TILE :], queue)
             if i == late:
                 asc.printf("turn %d of block %d\n", i, asc.get_block_idx())
+        if mode == 11:
+            # No instruction at all.
+            before = before + 0
         if mode == 10:
             # What is stored in one turn is loaded in the next.
             copy_tile(z_gm[(i + 1) * TILE :], z_gm[i * TILE :], queue)

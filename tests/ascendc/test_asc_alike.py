@@ -95,7 +95,7 @@ def test_steps_forward_and_back(blocks, turns, slope, start, swap):
     both(None, kernels.straight, blocks, X, space(), turns, slope, start, int(swap))
 
 
-@pytest.mark.parametrize("mode", range(11))
+@pytest.mark.parametrize("mode", range(12))
 @pytest.mark.parametrize(("turns", "late"), [(40, 25), (23, 22), (9, 3)])
 def test_what_a_turn_leaves_to_the_next(mode, turns, late, capsys):
     x = np.arange(TILES * kernels.TILE, dtype=np.int32)

@@ -123,6 +123,10 @@ def _wrong_width(place: Place, rows: int, columns: int) -> int:
     return place[0] // 16 * (rows // 16) + place[1] // 16
 
 
+def _in_bytes(places: dict[str, int]) -> dict[str, int]:
+    return {name: place * (4 if name == "C in L0C" else 2) for name, place in places.items()}
+
+
 _BELIEFS: dict[str, Callable[..., dict[str, int]]] = {
     "rows": _row_major,
     "one_order": lambda **case: _places(**case, level_0=_down),
@@ -130,6 +134,8 @@ _BELIEFS: dict[str, Callable[..., dict[str, int]]] = {
     "not_transposed": lambda **case: _places(**case, b_inside=_inside),
     "all_transposed": lambda **case: _places(**case, b_order=_down),
     "fractals": lambda **case: _places(**case, fractal=1),
+    "bytes": lambda **case: _in_bytes(_places(**case)),
+    "c_in_rows": lambda **case: _places(**case) | {"C in L0C": _row_major(**case)["C in L0C"]},
     "wrong_side": lambda **case: _places(**case, level_1=_wrong_height, level_0=_wrong_width),
 }
 """What learners believe, as a rule for all five numbers."""
@@ -165,10 +171,9 @@ WHERE = Check(
         _believed(
             "rows",
             f"# exercise: {LESSON}.where\n"
-            'mine = given("24_cube.where")\n'
-            'a = mine["in_a"][0] * mine["k"] + mine["in_a"][1]\n'
-            'b = mine["in_b"][0] * mine["n"] + mine["in_b"][1]\n'
-            'c = mine["in_c"][0] * mine["n"] + mine["in_c"][1]\n'
+            "a = in_a[0] * k + in_a[1]\n"
+            "b = in_b[0] * n + in_b[1]\n"
+            "c = in_c[0] * n + in_c[1]\n"
             'places = {"A in L1": a, "A in L0A": a, "B in L1": b, "B in L0B": b, "C in L0C": c}',
             "all places are those of global memory.",
             "Row after row is the order before Nd2Nz and after fixpipe. Between them it goes fractal by fractal.",
@@ -181,10 +186,10 @@ WHERE = Check(
                 "def along(place, rows):",
                 _ZZ,
                 _NZ,
-                'along(mine["in_a"], k)',
-                'along(mine["in_a"], m)',
-                'along(mine["in_b"], n)',
-                'along(mine["in_b"], k)',
+                "along(in_a, k)",
+                "along(in_a, m)",
+                "along(in_b, n)",
+                "along(in_b, k)",
             ),
             "the fractals stand in L0 in the order of L1.",
             "In L1 they follow each other down the columns (NZ), in L0A and L0B along the rows (ZZ, ZN).",
@@ -197,12 +202,12 @@ WHERE = Check(
                 "def nz(place, columns):",
                 _NZ,
                 _ZZ,
-                'nz(mine["in_a"], m)',
-                'nz(mine["in_a"], k)',
-                'nz(mine["in_b"], k)',
-                'nz(mine["in_b"], n)',
-                'nz(mine["in_c"], m)',
-                'nz(mine["in_c"], n)',
+                "nz(in_a, m)",
+                "nz(in_a, k)",
+                "nz(in_b, k)",
+                "nz(in_b, n)",
+                "nz(in_c, m)",
+                "nz(in_c, n)",
             ),
             "in L1 and L0C the fractals are counted along the rows.",
             "Both are NZ: one column of fractals after the other.",
@@ -217,7 +222,7 @@ WHERE = Check(
         ),
         _believed(
             "all_transposed",
-            change('along(mine["in_b"], n)', "(b_column // 16 * (k // 16) + b_row // 16) * 256"),
+            change("along(in_b, n)", "(b_column // 16 * (k // 16) + b_row // 16) * 256"),
             "in L0B the fractals are counted down the columns.",
             "Only the inside of each fractal is transposed; ZN counts the fractals themselves along the rows.",
             "Count row of fractals times fractals in a row, plus column of fractals.",
@@ -230,18 +235,43 @@ WHERE = Check(
             "Multiply the fractal's number by 256.",
         ),
         _believed(
+            "bytes",
+            change(
+                '"A in L1": nz(in_a, m)',
+                '"A in L1": 2 * nz(in_a, m)',
+                "along(in_a, k) + a_row % 16 * 16 + a_column % 16",
+                "2 * (along(in_a, k) + a_row % 16 * 16 + a_column % 16)",
+                '"B in L1": nz(in_b, k)',
+                '"B in L1": 2 * nz(in_b, k)',
+                "along(in_b, n) + b_column % 16 * 16 + b_row % 16",
+                "2 * (along(in_b, n) + b_column % 16 * 16 + b_row % 16)",
+                '"C in L0C": nz(in_c, m)',
+                '"C in L0C": 4 * nz(in_c, m)',
+            ),
+            "these are bytes.",
+            "The orders are right. The task asks for elements, as the offset in a2[...] does.",
+            "Do not multiply by the size of a half or a float32.",
+        ),
+        _believed(
+            "c_in_rows",
+            change('"C in L0C": nz(in_c, m)', '"C in L0C": in_c[0] * n + in_c[1]'),
+            "C is taken to lie row after row in L0C.",
+            "mmad writes fractals, NZ. Only fixpipe makes rows of them, on the way out.",
+            "Count C in L0C as A in L1, with m rows.",
+        ),
+        _believed(
             "wrong_side",
             change(
-                'nz(mine["in_a"], m)',
-                'nz(mine["in_a"], k)',
-                'nz(mine["in_b"], k)',
-                'nz(mine["in_b"], n)',
-                'nz(mine["in_c"], m)',
-                'nz(mine["in_c"], n)',
-                'along(mine["in_a"], k)',
-                'along(mine["in_a"], m)',
-                'along(mine["in_b"], n)',
-                'along(mine["in_b"], k)',
+                "nz(in_a, m)",
+                "nz(in_a, k)",
+                "nz(in_b, k)",
+                "nz(in_b, n)",
+                "nz(in_c, m)",
+                "nz(in_c, n)",
+                "along(in_a, k)",
+                "along(in_a, m)",
+                "along(in_b, n)",
+                "along(in_b, k)",
             ),
             "the fractals in a row and in a column are mixed up.",
             "A column of fractals has rows / 16 of them, a row of fractals has columns / 16.",
@@ -427,6 +457,7 @@ _BLOCKS: dict[str, Callable[..., tuple[int, int]]] = {
     "repeated_wrongly": lambda *case: _best(*case, reads=lambda m, n, bm, bn: m * -(-m // bm) + n * -(-n // bn)),
     "not_rounded": lambda *case: _best(*case, reads=lambda m, n, bm, bn: m * n / bn + n * m / bm),
     "rounded_down": lambda *case: _best(*case, reads=lambda m, n, bm, bn: m * (n // bn) + n * (m // bm)),
+    "whole_at_the_edge": lambda *case: _best(*case, reads=lambda m, n, bm, bn: -(-m // bm) * -(-n // bn) * (bm + bn)),
     "largest": lambda *case: _best(*case, by=lambda read, bm, bn: (-bm * bn,)),
     "largest_of_equals": lambda *case: _best(*case, by=lambda read, bm, bn: (read, -bm * bn, bm)),
     "swapped": lambda *case: _best(*case)[::-1],
@@ -470,6 +501,8 @@ BLOCK = Check(
         (500, 700, 32, (32768, 65536, 65536)),
         (700, 300, 64, (65536, 16384, 131072)),
         (900, 1300, 16, _CHIP),
+        (1500, 360, 64, _CHIP),
+        (300, 700, 64, (4 * 64 * 79, 4 * 64 * 47, 65536)),  # a whole fractal more does not fit
     ),
     reference=_best,
     compare=exact(dtype=False),
@@ -505,9 +538,16 @@ BLOCK = Check(
         _blocks(
             "not_rounded",
             change("m * -(-n // bn) + n * -(-m // bm)", "m * n / bn + n * m / bm"),
-            "the numbers of blocks are not whole.",
+            "the numbers of blocks are not whole (the block with the highest intensity is the same answer).",
             "A column of blocks that is cut at the edge reads A whole, as the others do.",
-            "Round n / bn and m / bm up.",
+            "Count what this m x n reads: A once for each column of blocks, n / bn rounded up, and B likewise.",
+        ),
+        _blocks(
+            "whole_at_the_edge",
+            change("m * -(-n // bn) + n * -(-m // bm)", "-(-m // bm) * -(-n // bn) * (bm + bn)"),
+            "the blocks at the edges are counted as whole ones.",
+            "They are smaller, and read only the rows of A and the columns of B that exist.",
+            "Count m rows of A for each column of blocks, and n columns of B for each row of blocks.",
         ),
         _blocks(
             "rounded_down",
@@ -543,11 +583,16 @@ BLOCK = Check(
 # -- 4 steps -----------------------------------------------------------------------------------------
 
 
-def _in_steps(a_part: Callable[..., Array], b_part: Callable[..., Array], *, last: bool = False) -> Sign:
-    """What is found if step s multiplies these parts; ``last``: only the last step remains."""
+def _in_steps(
+    a_part: Callable[..., Array], b_part: Callable[..., Array], *, last: bool = False, each: int = 64
+) -> Sign:
+    """What is found if step s multiplies these parts; ``last``: only the last step remains.
+
+    ``each``: how far one step is from the next.
+    """
 
     def found(a: Array, b: Array, c: Array) -> Array:
-        parts = [product(a_part(a, s), b_part(b, s), c) for s in range(0, a.shape[1], 64)]
+        parts = [product(a_part(a, s), b_part(b, s), c) for s in range(0, a.shape[1] // 64 * each, each)]
         total: Array = parts[-1] if last else sum(parts, np.zeros_like(c))
         return total
 
@@ -605,11 +650,11 @@ STEPS = Check(
         Misconception(
             "out_in_each_step",
             change(
-                "    c1 = out_c.alloc_tensor(asc.float32)\n    for start in asc.range(0, k, 64):\n",
-                "    for start in asc.range(0, k, 64):\n        c1 = out_c.alloc_tensor(asc.float32)\n",
+                "    c1 = out_c.alloc_tensor(asc.float32)\n    for step in asc.range(0, k, 64):\n",
+                "    for step in asc.range(0, k, 64):\n        c1 = out_c.alloc_tensor(asc.float32)\n",
                 _FIX,
                 _FIX.replace("    ", "        "),
-                "cmatrix_init_val=start == 0",
+                "cmatrix_init_val=step == 0",
                 "cmatrix_init_val=True",
             ),
             unmet("fixpipe"),
@@ -619,19 +664,19 @@ STEPS = Check(
         ),
         Misconception(
             "always_from_zero",
-            change("cmatrix_init_val=start == 0", "cmatrix_init_val=True"),
+            change("cmatrix_init_val=step == 0", "cmatrix_init_val=True"),
             _in_steps(_a, _b, last=True),
             what="only the product of the last step remains.",
             why="cmatrix_init_val=True begins with zero, in each step anew.",
-            do="Write cmatrix_init_val=start == 0.",
+            do="Write cmatrix_init_val=step == 0.",
         ),
         Misconception(
             "never_from_zero",
-            change("cmatrix_init_val=start == 0", "cmatrix_init_val=False"),
+            change("cmatrix_init_val=step == 0", "cmatrix_init_val=False"),
             fault("kernel.undefined") & source(r"cmatrix_init_val=False"),
             what="the first step adds to what stands in L0C.",
             why="Nobody has written there; on the chip it is what an earlier kernel left.",
-            do="Write cmatrix_init_val=start == 0.",
+            do="Write cmatrix_init_val=step == 0.",
         ),
         Misconception(
             "first_step_only",
@@ -639,31 +684,39 @@ STEPS = Check(
             gives(lambda a, b, c: product(_a(a, 0), _b(b, 0), c)),
             what="only the first 64 of k are used.",
             why="The kernel has still one step.",
-            do="Put the copies, the loads and the mmad into a loop: for start in asc.range(0, k, 64).",
+            do="Put the copies, the loads and the mmad into a loop: for step in asc.range(0, k, 64).",
         ),
         Misconception(
             "same_part_of_a",
-            change("a_gm[start:]", "a_gm"),
+            change("a_gm[step:]", "a_gm"),
             _in_steps(lambda a, s: _a(a, 0), _b),
             what="each step takes the first 64 columns of A.",
             why="The copy of A does not depend on the step.",
-            do="Copy from a_gm[start:].",
+            do="Copy from a_gm[step:].",
         ),
         Misconception(
             "same_part_of_b",
-            change("b_gm[start * n :]", "b_gm"),
+            change("b_gm[step * n :]", "b_gm"),
             _in_steps(_a, lambda b, s: _b(b, 0)),
             what="each step takes the first 64 rows of B.",
             why="The copy of B does not depend on the step.",
-            do="Copy from b_gm[start * n :].",
+            do="Copy from b_gm[step * n :].",
         ),
         Misconception(
             "b_by_elements",
-            change("b_gm[start * n :]", "b_gm[start:]"),
+            change("b_gm[step * n :]", "b_gm[step:]"),
             _in_steps(_a, _b_by_elements),
             what="B is moved on by 64 elements in place of 64 rows.",
             why="In A a step goes along the rows, in B down the rows, and a row of B has n elements.",
-            do="Copy from b_gm[start * n :].",
+            do="Copy from b_gm[step * n :].",
+        ),
+        Misconception(
+            "steps_of_one",
+            change("asc.range(0, k, 64)", "asc.range(k // 64)"),
+            _in_steps(_a, _b, each=1),
+            what="the steps begin one column after the other, not 64.",
+            why="The loop counts 0, 1, 2 ..., and the offsets use the count as it is.",
+            do="Let the loop go in steps of 64: for step in asc.range(0, k, 64).",
         ),
         Misconception(
             "row_of_64",
@@ -897,7 +950,7 @@ CORES = Check(
     f"{LESSON}.cores",
     run=kernel("launch", out="c"),
     draw=draw_product,
-    sizes=((256, 64, 512), (400, 64, 336), (16, 64, 1504), (1008, 128, 48)),
+    sizes=((640, 192, 960), (400, 192, 336), (16, 64, 1504), (1008, 128, 48)),
     reference=product,
     compare=exact(),
     must=(kernel_blocks(8, 24),),
@@ -910,6 +963,16 @@ CORES = Check(
             what="the rows of a block are written one behind the other.",
             why="In C the next row begins n elements further, however wide the block is.",
             do="Leave n as the last number of FixpipeParamsV220.",
+        ),
+        Misconception(
+            "whole_blocks_only",
+            change(
+                "across = (n + bn - 1) // bn", "across = n // bn", "(m + bm - 1) // bm * across", "m // bm * across"
+            ),
+            got(_untouched),
+            what="the last rows or columns of C are not computed.",
+            why="A division that rounds down drops the blocks at the edges.",
+            do="Round up: (n + bn - 1) // bn columns and (m + bm - 1) // bm rows of blocks.",
         ),
         Misconception(
             "columns_not_cut",
@@ -937,16 +1000,6 @@ CORES = Check(
             what="each core computes all blocks.",
             why="All cores run the same program; only get_block_idx() tells them apart.",
             do="Let the loop go from get_block_idx() on, in steps of get_block_num().",
-        ),
-        Misconception(
-            "whole_blocks_only",
-            change(
-                "across = (n + bn - 1) // bn", "across = n // bn", "(m + bm - 1) // bm * across", "m // bm * across"
-            ),
-            got(_untouched),
-            what="the last rows or columns of C are not computed.",
-            why="A division that rounds down drops the blocks at the edges.",
-            do="Round up: (n + bn - 1) // bn columns and (m + bm - 1) // bm rows of blocks.",
         ),
         Misconception(
             "rows_not_cut",

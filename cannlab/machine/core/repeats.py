@@ -44,6 +44,9 @@ def repeat(launch: Launch, first: int, notes: Notes, count: int, blocks: int = 0
         KernelFault: a rule at which the core stops; the record ends with that instruction.
     """
     trace = launch.trace
+    if not 0 <= first < len(trace.starts):
+        # Turns without instructions.
+        return 0 if blocks else max(count, 0)
     words = np.frombuffer(trace.words, dtype=np.int64)[trace.starts[first] :].copy()
     starts = np.frombuffer(trace.starts, dtype=np.int64)[first:] - trace.starts[first]
     steps = np.zeros(len(words), dtype=np.int64)
