@@ -41,10 +41,11 @@ lint: $(READY)
 test: $(READY) lint
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "not slow and not browser" -p no:benchmark --ignore $(GATES) tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist load -m "not slow and not browser" -p no:benchmark $(GATES)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -p no:benchmark --nbval --nbval-cell-timeout 60 --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
 
 test-all: test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "slow or browser" -p no:benchmark tests
+	$(BIN)/python -m pytest -n $(JOBS) --dist load -m "slow" -p no:benchmark $(GATES)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -p no:benchmark --nbval --nbval-cell-timeout 60 --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "slow or browser" -p no:benchmark --ignore $(GATES) tests
 
 bench: $(READY)
 	$(BIN)/python -m pytest benchmarks -p no:xdist --benchmark-only

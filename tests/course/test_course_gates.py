@@ -1,4 +1,7 @@
-"""The gates over the real course, lesson by lesson; the wrong answers, which take longest, apart from the rest."""
+"""The gates over the real course, lesson by lesson.
+
+The wrong answers of all checks take most of the time: they are slow tests, and `cannlab dev check` runs them, too.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,7 @@ def test_forms_placeholders_and_solutions(lesson: Lesson, client: Client) -> Non
     assert problems == [], listing(problems)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_every_wrong_answer_gets_its_own_diagnosis(lesson: Lesson, client: Client) -> None:
